@@ -17,6 +17,7 @@ void ByteMessage::CheckTypeAndMergeFrom(const MessageLite& other) {
 
 const char* ByteMessage::_InternalParse(
     const char* in, google::protobuf::internal::ParseContext* context) {
+  // All bytes up to the limit are the message: ByteMessage has no fields.
   const int left = context->BytesUntilLimit(in);
   return left < 0 ? nullptr : context->AppendString(in, left, &bytes_);
 }

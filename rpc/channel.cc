@@ -16,12 +16,15 @@ Channel::~Channel() {
   if (ChannelImpl* const made = impl(); made != nullptr) made->Retire();
 }
 
+// Makes the inside of the channel at its first use, without a lock. If two
+// threads do so, one keeps its object and the other retires its own.
 absl::StatusOr<ChannelImpl*> Channel::MakeImpl() {
   ChannelImpl* made = impl();
   if (made != nullptr) return made;
   absl::StatusOr<ChannelImpl*> mine =
       ChannelImpl::Create(target_, credentials_, options_);
   if (!mine.ok()) return mine;
+  // Releases what Create() has written to the threads that load impl_.
   if (impl_.compare_exchange_strong(made, *mine, std::memory_order_acq_rel)) {
     return mine;
   }
@@ -38,6 +41,7 @@ ChannelState Channel::state(bool try_to_connect) {
 
 bool Channel::WaitForConnected(absl::Time deadline) {
   const absl::StatusOr<ChannelImpl*> made = MakeImpl();
+  // Users give times of the wall clock, and all waits inside use base::Now().
   return made.ok() && (*made)->WaitForConnected(base::FromWallClock(deadline));
 }
 
@@ -57,6 +61,7 @@ PollerMetrics ClientPollerMetrics() {
 }
 
 Buffer Channel::AllocateBuffer(size_t bytes) const {
+  // A channel that was never used has no registered memory.
   return impl() == nullptr ? transport::BufferSource().Allocate(bytes)
                            : impl()->AllocateBuffer(bytes);
 }

@@ -8,6 +8,7 @@ namespace verbena {
 std::unique_ptr<ClientContext> ClientContext::FromServerContext(
     ServerContext& server_context, const PropagationOptions& options) {
   auto context = std::make_unique<ClientContext>();
+  // Kept beside the deadline of the call itself: the earlier one counts.
   if (options.deadline()) {
     context->state_.options().latest_due = server_context.call_->data().due;
   }

@@ -40,6 +40,7 @@ absl::Status CheckUser(absl::string_view who, const PeerFacts& peer) {
         "device (\"soft\"): the kernel does not vouch for the ",
         who, " of this connection"));
   }
+  // The kernel tells the peer's effective user, too.
   if (*peer.user == ::geteuid()) return absl::OkStatus();
   return absl::UnauthenticatedError(
       absl::StrCat("the ", who, " is a process of user ", *peer.user,

@@ -11,6 +11,7 @@ namespace verbena {
 namespace {
 
 absl::StatusOr<std::string> NameOf(absl::string_view method) {
+  // gRPC writes the name with a slash in front.
   absl::ConsumePrefix(&method, "/");
   const absl::Status valid = internal::CheckMethodName(method);
   if (!valid.ok()) return valid;
@@ -34,6 +35,8 @@ std::unique_ptr<ClientStream> Start(std::shared_ptr<Channel> channel,
                                     ClientContext* context) {
   absl::StatusOr<std::string> name = NameOf(method);
   if (!name.ok()) return FailedStream(name.status());
+  // The stream keeps an aliased pointer to the channel, which keeps the name,
+  // too.
   const auto kept =
       std::make_shared<const Kept>(std::move(channel), *std::move(name));
   return StartStream(std::shared_ptr<Channel>(kept, kept->channel.get()),
@@ -73,6 +76,7 @@ std::unique_ptr<GenericStub::Reader> GenericStub::ServerStreamingCall(
   std::unique_ptr<ClientStream> stream =
       Start(channel_, method, RpcType::kServerStreaming, context);
   stream->Write(request, {});
+  // Also after a failed write: then both do nothing, and the status says why.
   stream->WritesDone();
   return std::make_unique<Reader>(std::move(stream));
 }

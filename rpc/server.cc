@@ -31,6 +31,8 @@ ServerStatus Server::GetStatus(absl::Duration patience) const {
 void Server::Wait() { impl_->Wait(); }
 
 void Server::Shutdown(absl::Time deadline) {
+  // Users give times of the wall clock, and the server waits by a clock that
+  // nobody can set.
   impl_->Shutdown(base::FromWallClock(deadline));
 }
 

@@ -57,6 +57,7 @@ ServerBuilder& ServerBuilder::AddListeningPort(
   return *this;
 }
 
+// Looks for what is missing: addresses, and objects that are null.
 absl::Status ServerBuilder::ValidateServices() const {
   if (ports_.empty()) {
     return absl::InvalidArgumentError(
@@ -91,6 +92,8 @@ absl::Status ServerBuilder::ValidateServices() const {
   return absl::OkStatus();
 }
 
+// Checks every number against a table of ranges. Options that were not set take
+// part with a value that is in range.
 absl::Status ServerBuilder::Validate() const {
   RETURN_IF_ERROR(ValidateServices());
   const struct {
@@ -138,6 +141,9 @@ absl::Status ServerBuilder::Validate() const {
   return absl::OkStatus();
 }
 
+// Turns the fields into the options of ServerImpl and its endpoint. After the
+// start, tells the ports that were chosen, and starts the extensions, which
+// need a running server.
 absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
   RETURN_IF_ERROR(Validate());
   internal::ServerImpl::Options options;
@@ -171,11 +177,14 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
   for (const Service* service : services_) {
     names.push_back(service->full_name());
   }
+  // When all names are known: a service of reflection tells those that come
+  // after it, too.
   for (const Service* service : services_) {
     if (service->on_services_ != nullptr) service->on_services_(names);
   }
   if (!generic_services_.empty()) {
     options.generic_service = generic_services_.front();
+    // Only with a generic service: every call then carries its method's name.
     endpoint.method_names = true;
   }
   options.gate = {auth_metadata_processor_, interceptors_};
@@ -196,6 +205,7 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
   }
   auto server = absl::WrapUnique(new Server(std::move(impl)));
   for (const ExtensionStarter& start : extensions_) {
+    // A failure here destroys the server, which has served for a moment.
     ASSIGN_OR_RETURN(std::unique_ptr<ServerExtension> extension,
                      start(*server));
     server->extensions_.push_back(std::move(extension));

@@ -61,6 +61,7 @@ bool ReadFields(absl::string_view bytes, Fields* fields) {
           return false;
         }
         break;
+      // Unknown fields are skipped, as every parser of protobuf does.
       default:
         if (!WireFormatLite::SkipField(&in, tag)) return false;
     }
@@ -76,6 +77,7 @@ void AddDetails(const std::vector<Any>& details, absl::Status* status) {
 
 }  // namespace
 
+// The only way to ask: absl::Status has no count of its payloads.
 bool HasStatusDetails(const absl::Status& status) {
   bool has = false;
   status.ForEachPayload(
@@ -83,6 +85,8 @@ bool HasStatusDetails(const absl::Status& status) {
   return has;
 }
 
+// Writes the fields by hand, in the order of their numbers, and leaves out
+// those with default values.
 std::string ToGoogleRpcStatus(const absl::Status& status) {
   // absl::Status has them in an order of its own, which may change.
   std::map<std::string, std::string> payloads;
@@ -134,7 +138,10 @@ absl::Status FromGoogleRpcStatus(absl::string_view bytes,
 
 void TakeStatusDetails(absl::string_view bytes, absl::Status* status) {
   Fields fields;
+  // The status itself has come, and counts without details.
   if (!ReadFields(bytes, &fields)) return;
+  // A message that was cut at the limit is the beginning of the one among the
+  // details.
   if (status->message().size() == transport::kMaxStatusMessageBytes &&
       absl::StartsWith(fields.message, status->message())) {
     *status = absl::Status(status->code(), fields.message);

@@ -31,6 +31,8 @@ constexpr absl::string_view kClientRole = "verbena shared secret 1, client";
 constexpr absl::string_view kServerRole = "verbena shared secret 1, server";
 
 absl::Status CheckLibrary() {
+  // Asked again before each use: sodium_init() may be called any number of
+  // times.
   if (sodium_init() >= 0) return absl::OkStatus();
   return absl::InternalError("libsodium cannot be used: no random numbers");
 }
@@ -53,6 +55,7 @@ absl::Status CheckLength(absl::string_view what, size_t bytes, size_t least,
       what, " has ", bytes, " bytes, must have from ", least, " to ", most));
 }
 
+// Checks the library too, because every handshake needs a random number.
 absl::Status CheckKey(absl::string_view name, absl::string_view secret) {
   RETURN_IF_ERROR(CheckLibrary());
   RETURN_IF_ERROR(
@@ -80,6 +83,7 @@ class SharedSecretKeys::Key {
   // and they stand at the end: no two connections have the same text.
   std::string Proof(absl::string_view role, const Nonce& server_nonce,
                     absl::string_view hellos) const {
+    // A copy: several handshakes may use the key at the same time.
     crypto_auth_hmacsha256_state state = state_;
     for (const absl::string_view part : {role, Text(server_nonce), hellos}) {
       crypto_auth_hmacsha256_update(
@@ -88,12 +92,15 @@ class SharedSecretKeys::Key {
     std::string proof(kProofBytes, '\0');
     crypto_auth_hmacsha256_final(&state,
                                  reinterpret_cast<uint8_t*>(proof.data()));
+    // The state after the secret is as good as the secret for making proofs.
     sodium_memzero(&state, sizeof(state));
     return proof;
   }
 
   // Whether both have the same secret.
   bool IsSame(const Key& other) const {
+    // Equal secrets lead to equal states, so the secrets themselves need not be
+    // kept.
     return sodium_memcmp(&state_, &other.state_, sizeof(state_)) == 0;
   }
 
@@ -101,6 +108,8 @@ class SharedSecretKeys::Key {
   std::shared_ptr<const std::atomic<bool>> withdrawn() const {
     return withdrawn_;
   }
+  // Relaxed: connections look at the flag now and then, and it carries nothing
+  // else.
   void Withdraw() const { withdrawn_->store(true, std::memory_order_relaxed); }
 
   // In a time that does not depend on how much of `proof` is right.
@@ -134,6 +143,8 @@ class ClientSide final : public ClientHandshake {
         problem_(std::move(problem)) {}
 
   absl::StatusOr<std::string> Hello() override {
+    // Credentials that are not valid fail each attempt here, with their own
+    // error.
     RETURN_IF_ERROR(problem_);
     ASSIGN_OR_RETURN(const Nonce nonce, RandomNonce());
     return absl::StrCat(Text(nonce), key_name_);
@@ -153,6 +164,8 @@ class ClientSide final : public ClientHandshake {
 
   absl::Status Finish(absl::string_view message,
                       absl::string_view hellos) override {
+    // A server that has not asked cannot prove anything: it has no random
+    // number here.
     if (answered_ &&
         key_->IsProof(message, kServerRole, server_nonce_, hellos)) {
       return absl::OkStatus();
@@ -176,6 +189,8 @@ class ServerSide final : public ServerHandshake {
   explicit ServerSide(std::shared_ptr<const SharedSecretKeys> keys)
       : keys_(std::move(keys)) {}
 
+  // The first message is the HELLO, with the client's random number and the
+  // key's name. The second is the client's proof.
   absl::StatusOr<Answer> OnMessage(absl::string_view message,
                                    absl::string_view hellos) override {
     if (std::exchange(asked_, true)) return Check(message, hellos);
@@ -184,12 +199,16 @@ class ServerSide final : public ServerHandshake {
       return absl::UnauthenticatedError(
           "the client's HELLO names no key of a shared secret");
     }
+    // Noted, not looked up: whether there is such a key shows only in the
+    // answer to the proof.
     key_name_ = std::string(message.substr(kNonceBytes));
     ASSIGN_OR_RETURN(server_nonce_, RandomNonce());
     return Answer{.message = std::string(Text(server_nonce_)), .peer = nullptr};
   }
 
  private:
+  // Checks the client's proof with the key of that name, or with a decoy. If it
+  // is right, answers with the server's proof and the client's identity.
   absl::StatusOr<Answer> Check(absl::string_view proof,
                                absl::string_view hellos) const {
     const std::shared_ptr<const Key> key = keys_->Find(key_name_);
@@ -197,6 +216,7 @@ class ServerSide final : public ServerHandshake {
     const Key decoy(Text(server_nonce_));
     const bool right = (key != nullptr ? *key : decoy)
                            .IsProof(proof, kClientRole, server_nonce_, hellos);
+    // Equal words for both cases, so that nobody learns which keys there are.
     if (key == nullptr || !right) {
       return absl::UnauthenticatedError(
           "the server does not have the key that the client names, or has "
@@ -206,6 +226,8 @@ class ServerSide final : public ServerHandshake {
     peer->AddProperty(kSecurityTypeProperty, kKind);
     peer->AddProperty(kKeyNameProperty, key_name_);
     peer->SetPeerIdentityPropertyName(kKeyNameProperty);
+    // Only now does the server prove itself. Its proof in the first answer
+    // would be something to try secrets on.
     return Answer{.message = key->Proof(kServerRole, server_nonce_, hellos),
                   .peer = std::move(peer),
                   .withdrawn = key->withdrawn()};
@@ -256,9 +278,12 @@ class SharedSecretServer final : public ServerCredentials {
 SharedSecretKeys::SharedSecretKeys() = default;
 SharedSecretKeys::~SharedSecretKeys() = default;
 
+// Makes the new keys, then compares them with the present ones. A key that
+// stays keeps its object, and any other is withdrawn.
 absl::Status SharedSecretKeys::Replace(
     const std::map<std::string, std::string>& secrets,
     Connections of_withdrawn) {
+  // All keys are checked before the first one is replaced.
   std::map<std::string, std::shared_ptr<const Key>, std::less<>> keys;
   for (const auto& [name, secret] : secrets) {
     RETURN_IF_ERROR(CheckKey(name, secret));

@@ -50,6 +50,7 @@ class HealthService::Watcher final
   void set_place(Watchers::iterator place) { place_ = place; }
   const std::string& watched() const { return place_->first; }
 
+  // The status may have changed during the write, so Tell() compares it again.
   void OnWriteDone(bool ok) override {
     const base::MutexLock lock(service_.mutex_);
     writing = false;
@@ -64,6 +65,7 @@ class HealthService::Watcher final
   void OnDone() override {
     {
       const base::MutexLock lock(service_.mutex_);
+      // Only here: place_ must stay valid until the last reaction.
       service_.watchers_.erase(place_);
     }
     delete this;
@@ -105,6 +107,7 @@ HealthService::ServingStatus HealthService::GetServingStatus(
 
 void HealthService::SetServingStatus(absl::string_view service, bool serving) {
   const base::MutexLock lock(mutex_);
+  // Before the watchers are told, who read it.
   statuses_[std::string(service)] = Told(serving);
   const auto [begin, end] = watchers_.equal_range(service);
   for (auto watcher = begin; watcher != end; ++watcher) Tell(watcher->second);
@@ -127,6 +130,8 @@ void HealthService::TellAll() {
   for (const auto& [service, watcher] : watchers_) Tell(watcher);
 }
 
+// Starts one operation at most. The news come before the end, so that a watcher
+// hears NOT_SERVING before its call ends.
 void HealthService::Tell(Watcher* watcher) {
   if (watcher->writing || watcher->ended) return;
   const ServingStatus status = StatusOf(watcher->watched());
@@ -143,6 +148,7 @@ void HealthService::Tell(Watcher* watcher) {
                       : absl::UnavailableError("the server shuts down"));
 }
 
+// Answers at once: the reactor is finished before it is returned.
 ServerUnaryReactor* HealthService::Check(CallbackServerContext* context,
                                          const HealthCheckRequest* request,
                                          HealthCheckResponse* response) {
@@ -164,6 +170,7 @@ ServerUnaryReactor* HealthService::List(CallbackServerContext* context,
                                         HealthListResponse* response) {
   ServerUnaryReactor* const reactor = context->DefaultReactor();
   const base::MutexLock lock(mutex_);
+  // The protocol wants an error, not a part of the list.
   if (statuses_.size() > kListedMax) {
     reactor->Finish(absl::ResourceExhaustedError(absl::StrCat(
         "the health of ", statuses_.size(), " services is known; at most ",

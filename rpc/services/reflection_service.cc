@@ -50,6 +50,7 @@ void SetError(absl::StatusCode code, const char* text,
 // The file, and what it imports unless that is among `sent`.
 void AddFile(const FileDescriptor& file, std::set<const FileDescriptor*>& sent,
              FileDescriptorResponse* response) {
+  // A file that several others import is sent once.
   if (!sent.insert(&file).second) return;
   FileDescriptorProto description;
   file.CopyTo(&description);
@@ -71,6 +72,7 @@ void SetFile(const FileDescriptor* file, ServerReflectionResponse* response) {
 }
 
 const FileDescriptor* FileOf(const ExtensionRequest& request) {
+  // The pool finds extensions by the message's descriptor, not by its name.
   const Descriptor* const message =
       Pool().FindMessageTypeByName(request.containing_type());
   if (message == nullptr) return nullptr;
@@ -106,6 +108,7 @@ class ReflectionService::Stream final
     StartRead(&request_);
   }
 
+  // The client has sent all its requests, or is gone.
   void OnReadDone(bool ok) override {
     if (!ok) return Finish(absl::OkStatus());
     service_.Enqueue(this);
@@ -142,6 +145,7 @@ ReflectionService::ReflectionService() {
   });
 }
 
+// Wakes the thread even if the queue is empty, then waits for it.
 ReflectionService::~ReflectionService() {
   {
     const base::MutexLock lock(mutex_);
@@ -156,6 +160,8 @@ ReflectionService::ServerReflectionInfo(CallbackServerContext* /*context*/) {
   return new Stream(this);
 }
 
+// Starts the thread at the first request. Without a thread, answers on the
+// poller after all, and tries again at the next request.
 void ReflectionService::Enqueue(Stream* stream) {
   {
     const base::MutexLock lock(mutex_);
@@ -168,6 +174,8 @@ void ReflectionService::Enqueue(Stream* stream) {
   stream->Answer();
 }
 
+// Answers one request at a time, without the mutex, so that pollers can add to
+// the queue meanwhile.
 void ReflectionService::AnswerAll() {
   base::MutexLock lock(mutex_);
   while (true) {
@@ -181,6 +189,8 @@ void ReflectionService::AnswerAll() {
   }
 }
 
+// Repeats the request in the response, as the protocol wants, and dispatches by
+// its kind. Errors are part of the response, and the stream goes on.
 ServerReflectionResponse ReflectionService::Answer(
     const ServerReflectionRequest& request) {
   ServerReflectionResponse response;

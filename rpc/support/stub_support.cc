@@ -18,6 +18,8 @@ using internal::ChannelImpl;
 using internal::StubAccess;
 using internal::UnaryCall;
 
+// Keeps the call on this thread's stack. The steps follow ClientCallState:
+// reserve, open, close, release.
 absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
                                ClientContext* context,
                                const MessageLite& request,
@@ -33,18 +35,23 @@ absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
   UnaryCall call(impl->calls(), method.full_name(), method.id(), context,
                  &request, response);
   call.ReserveContext();
+  // A call that could not be prepared has its status, and ends like any other.
   if (call.Prepare(impl->max_send_message_bytes())) impl->Call(&call);
+  // Before the context is released, which interceptors may use.
   call.EndInterception();
   call.ReleaseContext();
   return call.TakeStatus();
 }
 
+// Makes the call in the memory of its context. From CallAsync() or
+// ReportAsync() on, the callback may run at any time.
 void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
                     ClientContext* context, const MessageLite* request,
                     MessageLite* response, UnaryCallback&& on_done) {
   if (on_done == nullptr) return;
   const absl::StatusOr<ChannelImpl*> impl = StubAccess::MakeImpl(channel);
   if (ABSL_PREDICT_FALSE(!impl.ok())) {
+    // Called on this thread, because without a channel there is no other.
     return std::move(on_done)(
         internal::Annotate(impl.status(), method.full_name()));
   }
@@ -55,10 +62,12 @@ void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
   if (call->Prepare((*impl)->max_send_message_bytes())) {
     (*impl)->CallAsync(call);
   } else {
+    // Posted, so that the callback does not run inside this function.
     (*impl)->ReportAsync(call);
   }
 }
 
+// Only prepares the call. The reactor's StartCall() runs the function.
 void BindUnaryReactor(Channel& channel, const MethodDescriptor& method,
                       ClientContext* context, const MessageLite* request,
                       MessageLite* response, ClientUnaryReactor* reactor) {
@@ -78,6 +87,7 @@ void BindReactor(std::shared_ptr<Channel> channel,
   if (reactor == nullptr) return;
   const RpcType type =
       request == nullptr ? without_request : RpcType::kServerStreaming;
+  // The function owns the channel, and hands it on to the call.
   StubAccess::SetStart(reactor, [channel = std::move(channel), &method, context,
                                  request, reactor, type]() mutable {
     const absl::StatusOr<ChannelImpl*> impl = StubAccess::MakeImpl(*channel);

@@ -22,6 +22,8 @@ absl::string_view BodyText(absl::Span<const uint8_t> frame) {
 
 }  // namespace
 
+// Lists in the HELLO what this side wants, and keeps the text of both hellos if
+// credentials are to be bound to it.
 absl::Status ClientAdmission::Begin(const ConnectRequest& request,
                                     const ConnectReply& reply) {
   std::vector<HelloOption> options = {{kOptionUserAgent, kUserAgent}};
@@ -41,6 +43,8 @@ absl::Status ClientAdmission::Begin(const ConnectRequest& request,
     options.push_back({kOptionCredentials, std::move(hello)});
   }
   const std::string body = EncodeOptions(options);
+  // A proof is bound to what both sides have said of themselves, the arena's
+  // key included.
   if (credentials != nullptr) hellos_ = HellosText(request, reply, body);
   if (connection_.device().limits().iwarp) {
     next_nudge_ = base::Now() + nudge_pause_;
@@ -48,6 +52,8 @@ absl::Status ClientAdmission::Begin(const ConnectRequest& request,
   return Send(FrameType::kHello, body);
 }
 
+// Sends a frame of the handshake at once or fails. The server's private data
+// have granted a credit, and so has each frame that is answered.
 absl::Status ClientAdmission::Send(FrameType type, absl::string_view body) {
   FrameHeader header = Connection::PlainHeader(type, 0);
   header.body_bytes = static_cast<uint32_t>(body.size());
@@ -62,6 +68,7 @@ absl::Status ClientAdmission::Send(FrameType type, absl::string_view body) {
   if (!body.empty()) {
     std::memcpy(out + sizeof(header), body.data(), body.size());
   }
+  // Sending may lose the connection, whose failure() then says why.
   connection_.Send(bytes);
   return connection_.failure();
 }
@@ -82,6 +89,7 @@ void ClientAdmission::Nudge(absl::Time now) {
 bool ClientAdmission::Handle(absl::Span<const uint8_t> frame) {
   const FrameType type = HeaderIn<FrameHeader>(frame).type;
   if (type == FrameType::kWelcome) return HandleWelcome(frame);
+  // A server asks for more only if the HELLO had credentials.
   if (type == FrameType::kCredentials && handshake_ != nullptr) {
     HandleCredentials(frame);
   } else {
@@ -99,6 +107,8 @@ void ClientAdmission::HandleCredentials(absl::Span<const uint8_t> frame) {
   if (!status.ok()) connection_.Refuse(status);
 }
 
+// Checks who the server is before anything else of its WELCOME counts. No call
+// may start before kOpen, the last step.
 bool ClientAdmission::HandleWelcome(absl::Span<const uint8_t> frame) {
   const absl::StatusOr<std::vector<HelloOption>> server_options =
       DecodeOptions(FrameBody(frame));
@@ -113,6 +123,7 @@ bool ClientAdmission::HandleWelcome(absl::Span<const uint8_t> frame) {
     return false;
   }
   wants_method_names_ = FindOption(*server_options, kOptionMethodNames);
+  // After AgreeOnSums(), because AllowTrains() does nothing with checksums.
   if (connection_.options().trains &&
       FindOption(*server_options, kOptionTrains) != nullptr) {
     connection_.AllowTrains();
@@ -125,6 +136,8 @@ absl::Status ClientAdmission::AgreeOnSums(
     const std::vector<HelloOption>& server_options) {
   ASSIGN_OR_RETURN(const bool has, AsksForChecksum(server_options));
   if (has) {
+    // Frames of the server have sums from behind the WELCOME, and those of this
+    // side from now on.
     RETURN_IF_ERROR(connection_.ExpectSums());
     connection_.BeginSums();
   } else if (connection_.options().checksum) {
@@ -146,6 +159,8 @@ absl::Status ClientAdmission::CheckServer(
         " has no credentials, and this client wants to see those of the kind ",
         connection_.options().credentials->kind()));
   }
+  // The client has proven itself first. If the server did, everybody who
+  // connects would get a proof to try secrets on.
   RETURN_IF_ERROR(handshake_->Finish(*message, hellos_));
   handshake_.reset();
   hellos_ = std::string();

@@ -21,6 +21,8 @@ absl::Status ClientArenas::LendThroughWindows(const ProtectionDomain& pd) {
   return windows_.Open(pd);
 }
 
+// Tells the server of each region that is not in known_. The first one is left
+// out, because the private data had it.
 bool ClientArenas::AnnounceSlow(Connection& connection) {
   // Others may add to the pool meanwhile: those are for the next time.
   const uint64_t added = pool_.regions_added();
@@ -29,7 +31,9 @@ bool ClientArenas::AnnounceSlow(Connection& connection) {
     if (region.number == 0 || region.number == known_[index].number) continue;
     uint8_t* const out =
         connection.BeginFrame(sizeof(ArenaHeader), /*spare_credits=*/0);
+    // known_ has what the server was told, so the next try goes on from here.
     if (out == nullptr) return false;
+    // Before the frame is sent, which may lose the connection.
     known_[index] = region;
     SendArena(connection, out, index, region);
   }
@@ -37,6 +41,8 @@ bool ClientArenas::AnnounceSlow(Connection& connection) {
   return true;
 }
 
+// Begins the frame before it takes a region out of the pool, because the server
+// must hear of each that it knows.
 void ClientArenas::GiveBackIdle(Connection& connection, absl::Time now) {
   if (now < look_again_ || !pool_.FindIdle(now)) return;
   // Nobody waits for this, so it leaves the last credits to others, and asks
@@ -53,6 +59,8 @@ void ClientArenas::GiveBackIdle(Connection& connection, absl::Time now) {
   // deregistered when this function returns, right behind the frame: see
   // frame.h for why the server has nothing under way there.
   const std::optional<BufferPool::TakenRegion> taken = pool_.TakeIdle();
+  // An arena that the server was never told of goes without a word. The frame
+  // that was begun costs no credit unless it is sent.
   if (!taken.has_value() || known_[taken->index].number != taken->number) {
     return;
   }

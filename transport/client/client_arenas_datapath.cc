@@ -7,10 +7,14 @@
 
 namespace verbena::transport {
 
+// Gets memory for the message, the attachment and the lease, in this order,
+// because the call can do without the lease.
 bool ClientArenas::Allocate(const ClientCall::Request& request,
                             Placement placement, CallMemory* memory,
                             absl::Status* failure) {
   const auto allocate = [&](uint64_t bytes, Buffer* part) {
+    // The server has memory and work in the reply that waits. `*failure` stays
+    // OK: the request goes later.
     if (lease_waits_) return false;
     absl::StatusOr<Buffer> allocated = pool_.Allocate(bytes);
     if (!allocated.ok()) {
@@ -20,6 +24,7 @@ bool ClientArenas::Allocate(const ClientCall::Request& request,
     *part = *std::move(allocated);
     return true;
   };
+  // WriteRequest() writes the metadata in front of the message, in one piece.
   if (!placement.message_inline &&
       !allocate(AlignPart(request.metadata_bytes) + request.message_bytes,
                 &memory->request)) {
@@ -28,6 +33,8 @@ bool ClientArenas::Allocate(const ClientCall::Request& request,
   if (!placement.attachment_inline) {
     const Buffer* const buffer = request.attachment_buffer;
     if (buffer != nullptr && pool_.Owns(*buffer)) {
+      // The count keeps the memory until the RESPONSE, even if the call ends
+      // before for its caller.
       memory->attachment = buffer->Share();
     } else if (!allocate(request.attachment.size(), &memory->attachment)) {
       return false;
@@ -55,6 +62,8 @@ bool ClientArenas::AllocateLease(uint64_t bytes, CallMemory* memory,
   return true;
 }
 
+// Posts the binding ahead of the frame that names its key. The queue pair keeps
+// the order, so the server never uses a key that is not bound yet.
 bool ClientArenas::Lend(Connection& connection, CallMemory* memory) {
   SendQueue& queue = connection.send_queue();
   if (!queue.HasFrameRoom()) return false;
@@ -66,6 +75,7 @@ bool ClientArenas::Lend(Connection& connection, CallMemory* memory) {
       .addr = reinterpret_cast<uint64_t>(lease.data()),
       .length = lease.size(),
       .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+  // From here on the server may write there, for all this side knows.
   window->bound = true;
   memory->window = window;
   const int error = queue.PostBind(window->window->get(), window->rkey, part);
@@ -75,6 +85,8 @@ bool ClientArenas::Lend(Connection& connection, CallMemory* memory) {
 
 void ClientArenas::TakeBack(Connection& connection, CallMemory* memory) {
   LeaseWindow* const window = std::exchange(memory->window, nullptr);
+  // The window keeps the memory until the device has invalidated the key,
+  // because the server may write there until then.
   window->taken_back = std::move(memory->reply);
   to_take_back_.push_back(window);
   PostTakeBacks(connection);
@@ -82,6 +94,8 @@ void ClientArenas::TakeBack(Connection& connection, CallMemory* memory) {
 
 void ClientArenas::PostTakeBacks(Connection& connection) {
   SendQueue& queue = connection.send_queue();
+  // Where the queue is full of invalidations, the next completion brings
+  // OnTakenBack() back here.
   while (!to_take_back_.empty() && connection.usable() && queue.HasBulkRoom()) {
     LeaseWindow* const window = to_take_back_.back();
     to_take_back_.pop_back();
@@ -93,6 +107,7 @@ void ClientArenas::PostTakeBacks(Connection& connection) {
 void ClientArenas::OnTakenBack(Connection& connection, void* tag) {
   LeaseWindow* const window = static_cast<LeaseWindow*>(tag);
   window->bound = false;
+  // The device lets nobody write there any more, so others may have the memory.
   window->taken_back.Reset();
   windows_.GiveBack(window);
   PostTakeBacks(connection);

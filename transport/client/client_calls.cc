@@ -26,15 +26,20 @@ ClientCalls::ClientCalls(Poller& poller, PollerDevice& device,
               std::move(queue_pair), options),
       sent_(shared_, options.max_receive_message_bytes) {}
 
+// Lets go of the queue pair before the memory of calls, because the device may
+// READ and WRITE there until then.
 ClientCalls::~ClientCalls() {
   // Before the queue pair: rdma_rxe waits 50 s for those that are bound.
   shared_.arenas.windows().Close();
   connection().DestroyQueuePair();
+  // OnClosing() has ended them, and started none.
   CHECK_EQ(open_calls(), 0u);
   streams_.StopExpecting();
   sent_.FreeAll();
 }
 
+// No frame is sent before the peer's limits are known, and no slot exists
+// before both sides have said how many.
 absl::Status ClientCalls::Begin(const ConnectRequest& request,
                                 const ConnectReply& reply) {
   connection().SetPeerLimits(reply.limits);
@@ -46,12 +51,15 @@ absl::Status ClientCalls::Begin(const ConnectRequest& request,
 
 void ClientCalls::HandleOpening(absl::Span<const uint8_t> frame) {
   if (!admission_.Handle(frame)) return;
+  // A GOAWAY may have come before the WELCOME: then no call ever starts here.
   if (!draining_) requests_.Open();
   on_change_();
 }
 
 void ClientCalls::OnGoAway() {
   if (std::exchange(draining_, true)) return;
+  // In this order: no REQUEST may follow this side's GOAWAY, and OnUnsent() may
+  // start the calls again elsewhere.
   requests_.Stop();
   on_change_();
   connection().SendGoAway();
@@ -78,12 +86,16 @@ absl::Status ClientCalls::WhyClosed() const {
   return absl::OkStatus();
 }
 
+// Ends a call wherever it stands: in a line it is only taken out, but a call
+// that was sent leaves its slot in quarantine.
 void ClientCalls::Cancel(ClientCall* call, const absl::Status& reason) {
   CHECK(!reason.ok());
   const uint32_t slot = call->link().slot;
+  // The call was not started, or has ended.
   if (slot == ClientCall::Link::kIdle) return;
   if (slot == ClientCall::Link::kQueued) return requests_.Cancel(call, reason);
   sent_.Abandon(&shared_.slots.at(slot), reason);
+  // The CANCEL is due, and need not wait for the next round.
   connection().SendWaitingSoon();
 }
 
@@ -98,6 +110,8 @@ void ClientCalls::OnClosing() {
 }
 
 absl::Time ClientCalls::NextTick() const {
+  // While calls are short of memory, they look again as soon as they may.
+  // Otherwise only the pool asks for a look.
   const bool short_of_memory =
       !shared_.waiting_large.empty() || shared_.arenas.lease_waits();
   const absl::Time look =
@@ -109,6 +123,7 @@ absl::Time ClientCalls::NextTick() const {
 void ClientCalls::OnTick(absl::Time now) {
   admission_.Tick(now);
   if (now >= shared_.next_deadline) {
+    // Both EndExpired() note the deadlines of the calls that stay.
     shared_.next_deadline = absl::InfiniteFuture();
     requests_.EndExpired(now);
     sent_.EndExpired(now);

@@ -4,6 +4,8 @@
 
 namespace verbena::transport {
 
+// Gives a frame to its class by its type. Before the WELCOME, and amid the
+// parts of a continued frame, the type does not count.
 void ClientCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
   const FrameType type = HeaderIn<FrameHeader>(frame).type;
   if (ABSL_PREDICT_FALSE(!connection().usable())) return HandleOpening(frame);
@@ -34,6 +36,9 @@ void ClientCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
   }
 }
 
+// Sends what is due first, because the server keeps a reply until its LEASE
+// comes. Small requests have a line of their own, so that no large one holds
+// them up.
 bool ClientCalls::SendWaiting() {
   if (!connection().usable()) return false;
   sent_.SendDue();

@@ -25,11 +25,13 @@ ClientConnection::ClientConnection(ClientDevices& devices,
 ClientConnection::~ClientConnection() {
   CHECK(closed()) << "a connection must be given to ClientPoller::Close()";
   if (calls_ == nullptr) return;
+  // No event may find the handler of an id that is destroyed next.
   watcher_->Unwatch(calls_->connection().id());
   calls_.reset();
 }
 
 void ClientConnection::Close() {
+  // The observer may be destroyed as soon as this returns.
   observer_ = nullptr;
   Fail(absl::UnavailableError(
       absl::StrCat("the connection with ", peer_, " was closed")));
@@ -38,6 +40,8 @@ void ClientConnection::Close() {
 }
 
 void ClientConnection::Fail(const absl::Status& reason) {
+  // A connection with a queue pair ends in its own steps, and
+  // calls NoteChange().
   if (calls_ != nullptr) return calls_->connection().Close(reason);
   if (failed()) return;
   failure_ = reason;
@@ -48,21 +52,29 @@ void ClientConnection::Fail(const absl::Status& reason) {
   NoteChange();
 }
 
+// Posts the notice, because the observer must not be called in the middle
+// of things.
 void ClientConnection::NoteChange() {
   if (!connecting()) step_ = Step::kNothing;
+  // A notice that is posted already will see this change, too.
   if (std::exchange(notice_posted_, true)) return;
   poller_.Post(&notice_);
 }
 
+// Compares what is true now with what the observer was told. Each call to the
+// observer is the last step or is followed by a look at observer_, because it
+// may close the connection.
 void ClientConnection::Notify() {
   notice_posted_ = false;
   if (observer_ != nullptr && usable() && !told_connected_) {
     told_connected_ = true;
     observer_->OnConnected();
   }
+  // OnConnected() may have closed the connection, and observer_ is null then.
   const bool lost = failed() && !told_failed_;
   const bool drains = draining() && !told_draining_;
   if (observer_ == nullptr || (!lost && !drains)) return;
+  // Before OnUnusable(), which may change anything.
   told_failed_ = failed();
   told_draining_ = draining();
   observer_->OnUnusable();

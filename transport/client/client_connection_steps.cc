@@ -53,11 +53,15 @@ void ClientConnection::Begin() {
   NoteChange();
 }
 
+// Begins with a new id each time: an id that has failed to resolve is not
+// used again.
 absl::Status ClientConnection::ResolveAddress() {
   ASSIGN_OR_RETURN(watcher_, devices_.WatcherFor(provider_));
   if (id_.has_value()) watcher_->Unwatch(*id_);
   ASSIGN_OR_RETURN(id_, CmId::Create(provider_, watcher_->channel()));
   watcher_->Watch(*id_, this);
+  // The answer comes by a descriptor, which the poller may look at seldom
+  // by now.
   poller_.LookOften();
   return id_->ResolveAddr({}, address_,
                           std::min(kResolveAttempt, deadline_ - base::Now()));
@@ -67,6 +71,8 @@ void ClientConnection::OnCmEvent(const CmEvent& event) {
   // An event that comes too late does not count, even if it says that the
   // server has given up.
   if (step_ != Step::kNothing) CheckDeadline(base::Now());
+  // From the server's answer on, events are about a connection that has its
+  // own steps.
   if (step_ == Step::kWelcome || step_ == Step::kNothing) {
     if (calls_ != nullptr) calls_->connection().OnCmEvent(event);
     return;
@@ -86,6 +92,8 @@ absl::Status ClientConnection::Advance(const CmEvent& event) {
 
 absl::Status ClientConnection::OnAddress(const CmEvent& event) {
   if (event.type != RDMA_CM_EVENT_ADDR_RESOLVED) {
+    // The kernel has asked for the neighbour in vain: while there is time, it
+    // is made to ask again.
     const bool in_vain =
         event.type == RDMA_CM_EVENT_ADDR_ERROR && event.status == -ETIMEDOUT;
     return in_vain && base::Now() < deadline_ ? ResolveAddress()
@@ -98,6 +106,8 @@ absl::Status ClientConnection::OnAddress(const CmEvent& event) {
   return id_->ResolveRoute(deadline_ - base::Now());
 }
 
+// Makes queue pair and memory before it connects, because the request's private
+// data name the first arena and its key.
 absl::Status ClientConnection::OnRoute() {
   RETURN_IF_ERROR(MakeConnection());
   step_ = Step::kAccept;
@@ -118,6 +128,8 @@ absl::Status ClientConnection::OnRoute() {
   return status;
 }
 
+// Takes device, memory, reservation and queue pair in the order of their
+// dependence. If one fails, no member is set.
 absl::Status ClientConnection::MakeConnection() {
   ASSIGN_OR_RETURN(PollerDevice * device,
                    devices_.DeviceFor(provider_, id_->context()));
@@ -127,6 +139,7 @@ absl::Status ClientConnection::MakeConnection() {
   absl::StatusOr<PollerDevice::QueuePair> queue_pair =
       device->MakeQueuePair(*id_, *memory);
   if (!queue_pair.ok()) {
+    // A Connection would give the reservation back, but there is none yet.
     device->Release(*memory);
     return queue_pair.status();
   }
@@ -149,11 +162,15 @@ ConnectRequest ClientConnection::Request() const {
 absl::Status ClientConnection::OnAnswer(const CmEvent& event) {
   ASSIGN_OR_RETURN(const ConnectReply reply,
                    DecodeConnectReply(event.private_data()));
+  // Before OnCmEvent(), so that the connection handles all further
+  // events itself.
   step_ = Step::kWelcome;
   calls_->connection().OnCmEvent(event);
   return calls_->Begin(Request(), reply);
 }
 
+// Tells a refusal by a Verbena server, whose private data say why, from one by
+// the connection manager or by another program.
 absl::Status ClientConnection::Failure(const CmEvent& event) {
   found_nobody_ =
       event.type == RDMA_CM_EVENT_REJECTED &&
@@ -181,6 +198,8 @@ absl::Status ClientConnection::Failure(const CmEvent& event) {
                    reject.status().message()));
 }
 
+// Fails with the event that was missing, so that a user knows how far the
+// connection came.
 void ClientConnection::CheckDeadline(absl::Time now) {
   if (now < deadline_) return;
   if (step_ == Step::kWelcome) {

@@ -18,6 +18,8 @@ constexpr uint32_t kDeviceSizes[] = {4, 32, 256};
 
 }  // namespace
 
+// The poller forgets each before it is destroyed, because it would poll or
+// tick it.
 ClientDevices::~ClientDevices() {
   for (const Device& device : devices_) poller_.Remove(device.device.get());
   devices_.clear();
@@ -37,6 +39,8 @@ absl::StatusOr<CmWatcher*> ClientDevices::WatcherFor(const Provider& provider) {
   return raw;
 }
 
+// Takes the first device object with room. If there is none, makes another,
+// whose size depends on how many are full.
 absl::StatusOr<PollerDevice*> ClientDevices::DeviceFor(const Provider& provider,
                                                        ibv_context* context) {
   size_t full = 0;

@@ -22,6 +22,8 @@ ClientPoller::ClientPoller(std::unique_ptr<Poller> poller)
   poller_->Add(this);
 }
 
+// Polls until the closing connections have drained, because their devices must
+// outlive them. Each has its own limits of time, so the wait ends.
 ClientPoller::~ClientPoller() {
   poller_->Enter();
   poller_->PollUntil([this] { return closing_.empty(); },
@@ -38,11 +40,14 @@ std::unique_ptr<ClientConnection> ClientPoller::Connect(
     const EndpointOptions& options, ClientConnection::Observer* observer) {
   auto connection = std::make_unique<ClientConnection>(
       *devices_, provider, address, options, observer);
+  // Before Begin(), which may fail at once: ForgetSettled() takes it out then.
   connecting_.push_back(connection.get());
   connection->Begin();
   return connection;
 }
 
+// Closing settles the connection, so that connecting_ never has one that
+// Reap() destroys.
 void ClientPoller::Close(std::unique_ptr<ClientConnection> connection) {
   connection->Close();
   ForgetSettled();
@@ -51,6 +56,7 @@ void ClientPoller::Close(std::unique_ptr<ClientConnection> connection) {
 
 void ClientPoller::Tick(absl::Time now) {
   for (ClientConnection* connection : connecting_) {
+    // A connection may have settled since the last tick without telling.
     if (!connection->settled()) connection->CheckDeadline(now);
   }
   ForgetSettled();

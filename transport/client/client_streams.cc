@@ -55,6 +55,9 @@ void ClientStreams::Tick() {
   }
 }
 
+// Names the message in a MESSAGE if each part fits the frame or lies in an
+// arena. Tells the server of new arenas first, and keeps the Buffers until a
+// WINDOW says that the message was read.
 LongMessageCarrier::Outcome ClientStreams::SendLong(uint32_t call_id,
                                                     LongMessage* message) {
   if (connection_.expects_sums()) return Outcome::kInFrames;
@@ -68,6 +71,7 @@ LongMessageCarrier::Outcome ClientStreams::SendLong(uint32_t call_id,
     return Outcome::kInFrames;
   }
   StreamMemory& memory = MemoryOf(call_id);
+  // A WINDOW of the server raises the limit and has the stream served.
   if (memory.sent_count == memory.sent_limit) return Outcome::kWait;
   const bool announced = shared_.arenas.Announce(connection_);
   if (!connection_.usable()) return Outcome::kSent;  // As if it were.
@@ -86,6 +90,8 @@ LongMessageCarrier::Outcome ClientStreams::SendLong(uint32_t call_id,
   return Outcome::kSent;
 }
 
+// Takes the limit as a running total: it grows by one for each message that was
+// read, and they are read in order.
 const char* ClientStreams::ReleaseSent(ClientCallSlot* slot,
                                        uint64_t message_limit) {
   StreamMemory* const memory = slot->memory.stream.get();
@@ -98,12 +104,16 @@ const char* ClientStreams::ReleaseSent(ClientCallSlot* slot,
            "fewer than before";
   }
   memory->sent_limit = message_limit;
+  // The server has READ these, so their memory may be used again.
   memory->sent.erase(
       memory->sent.begin(),
       memory->sent.begin() + static_cast<ptrdiff_t>(message_limit - before));
   return nullptr;
 }
 
+// Lends one more lease unless the stream has kStreamLongMessages. If there is
+// no memory, a LEASE of no bytes says so once, and the server sends its
+// messages in DATA.
 LongMessageCarrier::Outcome ClientStreams::SendLease(uint32_t call_id,
                                                      uint64_t bytes,
                                                      uint64_t unread) {
@@ -117,6 +127,7 @@ LongMessageCarrier::Outcome ClientStreams::SendLease(uint32_t call_id,
   }
   if (!connection_.CanSend(/*spare_credits=*/0)) return Outcome::kBlocked;
   Buffer lease;
+  // Streams leave an eighth of the arenas to calls, which have no other way.
   if (absl::StatusOr<Buffer> spare = shared_.arenas.pool().AllocateSpare(bytes);
       spare.ok()) {
     lease = *std::move(spare);
@@ -124,6 +135,7 @@ LongMessageCarrier::Outcome ClientStreams::SendLease(uint32_t call_id,
   } else if (!memory.lends || !memory.leases.empty()) {
     return Outcome::kWait;
   }
+  // The server must know of the arena before a LEASE names it.
   if (!shared_.arenas.Announce(connection_)) return Outcome::kBlocked;
   uint8_t* const out =
       connection_.BeginFrame(sizeof(LeaseHeader), /*spare_credits=*/0);
@@ -146,6 +158,7 @@ LongMessageCarrier::Outcome ClientStreams::SendLease(uint32_t call_id,
 
 void ClientStreams::ExpectWrite(int64_t lease_bytes) {
   // The server writes one of a stream's leases at a time.
+  // Takes back no more than the poller was told of.
   const int64_t bytes =
       std::max(lease_bytes / int64_t{kStreamLongMessages}, -expected_bytes_);
   expected_bytes_ += bytes;
@@ -167,6 +180,8 @@ Buffer ClientStreams::TakeLease(ClientCallSlot* slot, uint16_t arena,
   return lease;
 }
 
+// Takes the lease back even if the call was cancelled, because the slot still
+// holds it.
 void ClientStreams::HandleLease(absl::Span<const uint8_t> frame) {
   const auto header = LoadHeader<LeaseHeader>(frame);
   ClientCallSlot* const slot = sent_.Find(header.frame);
@@ -177,10 +192,14 @@ void ClientStreams::HandleLease(absl::Span<const uint8_t> frame) {
         "it gave a lease back that the stream did not lend");
   }
   if (slot->call == nullptr) return;
+  // The next long message comes in DATA, and its length says how long leases
+  // should be.
   slot->call->stream()->ForgetLeases();
   line_.Serve(slot->call->stream());
 }
 
+// Checks that the parts lie in one lease of the stream, laid out as those of a
+// RESPONSE. The stream gets views that share the lease, which is lent no more.
 void ClientStreams::HandleLongMessage(absl::Span<const uint8_t> frame) {
   const auto header = LoadHeader<LongMessageHeader>(frame);
   ClientCallSlot* const slot = Find(header.frame);
@@ -198,6 +217,8 @@ void ClientStreams::HandleLongMessage(absl::Span<const uint8_t> frame) {
   uint64_t attachment_at = 0;
   if ((header.frame.flags & kFlagMessageInArena) != 0) {
     parts.message = PartOf(lease, 0, header.message_bytes);
+    // The server may still write there, so the reader must copy the message
+    // before it is parsed.
     incoming.shared = true;
     attachment_at = AlignPart(header.message_bytes);
   }
@@ -215,6 +236,7 @@ void ClientStreams::HandleLongMessage(absl::Span<const uint8_t> frame) {
       stream->OnLongMessage({header.message_bytes, header.attachment_bytes},
                             FrameBody(frame), std::move(incoming));
   if (error != nullptr) return connection_.ProtocolError(error);
+  // The peer did nothing wrong, but this side cannot go on with the stream.
   if (!stream->failure().ok()) return sent_.Abandon(slot, stream->failure());
   line_.Serve(stream);
 }
@@ -251,6 +273,7 @@ void ClientStreams::HandleWindow(absl::Span<const uint8_t> frame) {
   const char* error = stream->OnWindow(header.limit);
   if (error == nullptr) error = ReleaseSent(slot, header.message_limit);
   if (error != nullptr) return connection_.ProtocolError(error);
+  // Messages or DATA may have waited for what the WINDOW allows.
   line_.Serve(stream);
 }
 

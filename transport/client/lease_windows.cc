@@ -7,6 +7,8 @@
 
 namespace verbena::transport {
 
+// Makes a window at once, so that a device without windows fails the connection
+// and not the first lease.
 absl::Status LeaseWindows::Open(const ProtectionDomain& pd) {
   absl::StatusOr<MemoryWindow> first = MemoryWindow::Create(pd);
   if (!first.ok()) {
@@ -24,8 +26,10 @@ absl::Status LeaseWindows::Open(const ProtectionDomain& pd) {
 LeaseWindow* LeaseWindows::Take() {
   if (spare_.empty()) {
     absl::StatusOr<MemoryWindow> another = MemoryWindow::Create(*pd_);
+    // Others are in use, and one of them will come back.
     if (!another.ok()) return nullptr;
     all_.push_back(std::make_unique<LeaseWindow>(*std::move(another)));
+    // GiveBack() then never allocates.
     spare_.reserve(all_.size());
     spare_.push_back(all_.back().get());
   }

@@ -17,6 +17,7 @@ absl::StatusOr<LoneConnection> LoneConnection::Connect(
   poller.Enter();
   lone.connection_ = lone.poller_->Connect(provider, address, options,
                                            /*observer=*/nullptr);
+  // The connection has a deadline of its own, so the wait needs none.
   poller.PollUntil([&lone] { return !lone->connecting(); },
                    absl::InfiniteFuture());
   absl::Status status = lone->failure();

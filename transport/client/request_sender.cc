@@ -28,6 +28,8 @@ void RequestSender::Open() {
   accepts_ = true;
 }
 
+// Refuses what a limit forbids, then sends the call or has it wait. No call
+// overtakes those of its line, or they might wait for ever.
 void RequestSender::Start(ClientCall* call) {
   if (const absl::Status refusal = Refusal(call->request()); !refusal.ok()) {
     return call->OnFailed(refusal);
@@ -45,6 +47,7 @@ void RequestSender::Start(ClientCall* call) {
 void RequestSender::Cancel(ClientCall* call, const absl::Status& reason) {
   shared_.LineOf(*call).Remove(call);
   call->link().slot = ClientCall::Link::kIdle;
+  // Its METADATA may have taken a slot, which the call will not use.
   DropMetadata(call);
   call->OnFailed(reason);
 }
@@ -54,6 +57,7 @@ void RequestSender::ReturnUnsent(const absl::Status& why) {
        {&shared_.waiting_small, &shared_.waiting_large}) {
     while (!line->empty()) {
       ClientCall* const call = line->front();
+      // Out of the line first, because OnUnsent() may destroy the call.
       line->Remove(call);
       call->link().slot = ClientCall::Link::kIdle;
       DropMetadata(call);
@@ -62,6 +66,8 @@ void RequestSender::ReturnUnsent(const absl::Status& why) {
   }
 }
 
+// Looks at all that wait: deadlines are in no order. Those that stay note their
+// deadlines anew.
 void RequestSender::EndExpired(absl::Time now) {
   for (base::IntrusiveList<ClientCall>* line :
        {&shared_.waiting_small, &shared_.waiting_large}) {
@@ -82,6 +88,8 @@ void RequestSender::EndExpired(absl::Time now) {
   }
 }
 
+// Compares the call with the limits of both sides before it takes anything.
+// Each error names the option that would have to be raised.
 absl::Status RequestSender::Refusal(const ClientCall::Request& request) const {
   const EndpointOptions& options = connection_.options();
   const uint64_t metadata_bytes =

@@ -5,6 +5,7 @@
 
 namespace verbena::transport {
 
+// Takes the slot last: until there is a frame, nothing has to be undone.
 bool RequestSender::SendSmall(ClientCall* call) {
   if (ABSL_PREDICT_FALSE(shared_.slots.full())) return false;
   const ClientCall::Request& request = call->request();
@@ -13,6 +14,7 @@ bool RequestSender::SendSmall(ClientCall* call) {
   uint8_t* const out = connection_.BeginCall(bytes, sent_.Reserve());
   if (ABSL_PREDICT_FALSE(out == nullptr)) return false;
   const uint32_t call_id = sent_.Add(call);
+  // Read now, because the call may be gone once the frame is sent.
   MessageStream* const stream = call->stream();
   WriteSmallRequest(*call, call_id, connection_.poller().now_ns(), out);
   connection_.SendCall(bytes);
@@ -89,6 +91,8 @@ bool RequestSender::Allocate(ClientCall* call, Placement placement,
   absl::Status failed;
   if (shared_.arenas.Allocate(request, placement, memory, &failed)) return true;
   shared_.arenas.Free(connection_.poller(), memory);
+  // A call that waits for memory which no other call will give back would wait
+  // for ever.
   if (absl::IsUnavailable(failed)) failed = sent_.MemoryWillComeBack();
   *ended = !failed.ok();
   if (*ended) {
@@ -99,6 +103,8 @@ bool RequestSender::Allocate(ClientCall* call, Placement placement,
   return false;
 }
 
+// Checks the room for binding and REQUEST together. A lease that was bound for
+// a REQUEST that does not go could not be freed.
 bool RequestSender::Lend(uint64_t frame_bytes, uint32_t spare_credits,
                          CallMemory* memory) {
   const uint32_t frames =
@@ -113,6 +119,7 @@ bool RequestSender::Lend(uint64_t frame_bytes, uint32_t spare_credits,
 Placement RequestSender::Place(const ClientCall::Request& request) const {
   // Metadata alone always fit.
   CHECK_LE(request.metadata_bytes, kFrameMetadataBytes);
+  // Room is kept for the key of a lease, because the lease is allocated later.
   const uint64_t room =
       connection_.SendRoom() - sizeof(RequestHeader) - request.metadata_bytes -
       (shared_.arenas.lends_through_windows() ? sizeof(LeaseKey) : 0);
@@ -141,6 +148,7 @@ void RequestSender::SendQueued(base::IntrusiveList<ClientCall>* line) {
       return;
     }
     call->link().slot = ClientCall::Link::kQueued;
+    // The call keeps its place: others would pass it by for ever.
     line->PushFront(call);
     return;
   }

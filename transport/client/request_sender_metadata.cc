@@ -9,6 +9,8 @@
 
 namespace verbena::transport {
 
+// Sends all METADATA, then the REQUEST in the same slot. The slot is out of the
+// free ones meanwhile, so no other call can begin there.
 bool RequestSender::SendBehindMetadata(ClientCall* call) {
   if (!SendMetadata(call)) return false;
   // The REQUEST takes the slot that is next: this one.
@@ -20,6 +22,8 @@ bool RequestSender::SendBehindMetadata(ClientCall* call) {
   return false;
 }
 
+// Goes on where the last try ended, because each frame waits for its own
+// credit. So long metadata also go over a connection with a single credit.
 bool RequestSender::SendMetadata(ClientCall* call) {
   if (call->link().metadata_slot == ClientCall::Link::kIdle) {
     if (shared_.slots.full()) return false;
@@ -53,6 +57,8 @@ void RequestSender::DropMetadata(ClientCall* call) {
   if (call->link().metadata_slot == ClientCall::Link::kIdle) return;
   shared_.slots.Unreserve(
       std::exchange(call->link().metadata_slot, ClientCall::Link::kIdle));
+  // The server drops the METADATA of a slot when a frame of another generation
+  // comes there.
   shared_.slots.RenewNext();
 }
 

@@ -19,6 +19,7 @@ void WriteAttachment(const ClientCall::Request& request, Placement placement,
     header->frame.body_bytes += header->attachment_bytes;
     return;
   }
+  // A Buffer of this connection's arenas is sent as it stands.
   if (memory.attachment.data() != attachment.data()) {
     std::memcpy(memory.attachment.data(), attachment.data(), attachment.size());
   }
@@ -39,6 +40,8 @@ uint32_t RequestFrameBytes(const ClientCall::Request& request,
   return static_cast<uint32_t>(bytes);
 }
 
+// Writes each part to its place and notes that in the header, which is copied
+// to `out` last. In the body a LeaseKey comes before all else.
 uint32_t WriteRequest(ClientCall& call, uint32_t call_id, int64_t now_ns,
                       Placement placement, const CallMemory& memory,
                       uint8_t* out, PartSums* sums) {

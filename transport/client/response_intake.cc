@@ -25,6 +25,8 @@ void ResponseIntake::HandlePart(absl::Span<const uint8_t> frame) {
 
 bool ResponseIntake::AddTrailing(const IncomingMetadata& metadata,
                                  CallResponse* response) {
+  // The server has thought better of metadata that did not end, and the
+  // RESPONSE goes without them.
   if (!metadata.trailing_whole) return true;
   if (!response->metadata.empty()) {
     connection_.ProtocolError("it sent trailing metadata twice");
@@ -36,9 +38,12 @@ bool ResponseIntake::AddTrailing(const IncomingMetadata& metadata,
   return true;
 }
 
+// Collects the METADATA of a call until they end. Initial ones go to the call
+// at once, trailing ones wait for the RESPONSE.
 void ResponseIntake::HandleMetadata(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<FrameHeader>(frame);
-  // METADATA ends no lease, but FindSlot() may take the call's lease back.
+  // METADATA ends no lease, but SentCalls::Find() may take the call's lease
+  // back.
   ClientCallSlot* const slot = shared_.slots.Find(header.call_id);
   if (slot == nullptr) {
     return connection_.ProtocolError("it sent METADATA of no open call");
@@ -60,6 +65,8 @@ void ResponseIntake::HandleMetadata(absl::Span<const uint8_t> frame) {
   }
   if (whole) return connection_.ProtocolError("it sent METADATA twice");
   const absl::Span<const uint8_t> body = FrameBody(frame);
+  // Before anything is kept: the limit bounds what a server can make this
+  // side keep.
   if (body.size() > connection_.options().max_metadata_bytes - text.size()) {
     return connection_.ProtocolError(
         "it sent more metadata than this client takes");

@@ -13,6 +13,8 @@ void ResponseIntake::HandlePlain(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<ResponseHeader>(frame);
   ClientCallSlot* const slot = sent_.Find(header.frame);
   if (ABSL_PREDICT_FALSE(slot == nullptr)) return;
+  // Trailing metadata may have come before, so the reply is not all in
+  // the frame.
   if (ABSL_PREDICT_FALSE(slot->metadata != nullptr)) {
     return Handle(frame, /*whole=*/nullptr);
   }
@@ -22,6 +24,8 @@ void ResponseIntake::HandlePlain(absl::Span<const uint8_t> frame) {
   sent_.End(slot, response, response.message.size());
 }
 
+// Takes the parts out of frame and lease, compares their sums, and only then
+// ends the call: bytes that differ must reach nobody.
 void ResponseIntake::Handle(absl::Span<const uint8_t> frame,
                             const Buffer* whole) {
   const auto header = LoadHeader<FrameHeader>(frame);
@@ -56,6 +60,7 @@ bool ResponseIntake::CheckParts(uint8_t flags,
                                 absl::Span<const uint8_t> message,
                                 absl::Span<const uint8_t> attachment) {
   const PartSums stated = connection_.received_sums();
+  // A part that is in the frame is covered by the frame's own sum.
   PartSums found = stated;
   // A part that is empty was not taken over, for want of memory.
   if ((flags & kFlagMessageInArena) != 0 && !message.empty()) {

@@ -6,6 +6,10 @@
 #include "transport/wire/placement.h"
 
 namespace verbena::transport {
+
+// Checks that the lease holds what the header says before it reads there.
+// An attachment is shared where it can be, a message in the lease is
+// always copied.
 const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
                          Buffer lease, BufferPool& pool, CallResponse* response,
                          Buffer* message, Buffer* attachment) {
@@ -24,11 +28,13 @@ const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
   if (needed > lease.size()) {
     return "it wrote a reply that is longer than its lease";
   }
+  // The next reply of the method may need a lease of that length, or none.
   response->hint_bytes =
       needed > 0 ? needed
                  : uint64_t{header.message_bytes} + header.attachment_bytes;
   if (message_in_lease && header.message_bytes > 0) {
     *message = AllocateMessageSlow(header.message_bytes, response);
+    // Without memory the call ends with an error, but the frame was right.
     if (message->empty()) return nullptr;
     std::memcpy(message->data(), lease.data(), message->size());
     response->message = message->span();

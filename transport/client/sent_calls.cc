@@ -19,12 +19,15 @@ void SentCalls::FreeAll() {
   }
 }
 
+// Leaves slots and memory alone, because the device may use the memory until
+// the queue pair is gone: see FreeAll().
 void SentCalls::FailAll(const absl::Status& reason) {
   for (ClientCallSlot& slot : shared_.slots) {
     if (slot.call != nullptr) TakeCall(&slot)->OnFailed(reason);
   }
 }
 
+// Looks at all slots, which happens only when the earliest deadline has passed.
 void SentCalls::EndExpired(absl::Time now) {
   const absl::Status expired =
       absl::DeadlineExceededError("the deadline of the call has passed");
@@ -56,6 +59,8 @@ void SentCalls::EndQuarantine(ClientCallSlot* slot) {
   connection_.counters().quarantined_calls.Subtract();
 }
 
+// Looks at the slots only if the pool has given out memory: this runs in
+// every tick.
 uint64_t SentCalls::CountLeases() {
   if (shared_.arenas.pool().allocated_bytes() == 0) return 0;
   return static_cast<uint64_t>(std::count_if(
@@ -68,11 +73,14 @@ void SentCalls::Abandon(ClientCallSlot* slot, const absl::Status& reason) {
   slot->quarantined = true;
   connection_.counters().quarantined_calls.Add();
   slot->cancel_due = true;
+  // The server hears of the CANCEL instead, and needs no lease for an error.
   slot->lease_wanted = false;
   AddDue(*slot);
+  // Last, because it may start another call here, or destroy this one.
   call->OnFailed(reason);
 }
 
+// Slots in quarantine count too: their memory comes back with the RESPONSE.
 absl::Status SentCalls::MemoryWillComeBack() {
   for (const ClientCallSlot& slot : shared_.slots) {
     if (slot.used && !slot.memory.empty()) return absl::OkStatus();

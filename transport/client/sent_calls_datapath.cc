@@ -7,6 +7,8 @@
 
 namespace verbena::transport {
 
+// A server that wrote to the lease must have invalidated its key with this
+// frame. Otherwise it could still change what it wrote.
 bool SentCalls::TakeBackLease(const FrameHeader& header, ClientCallSlot* slot) {
   constexpr uint8_t kInLease = kFlagMessageInArena | kFlagAttachmentInArena;
   if ((header.flags & kInLease) != 0) {
@@ -23,6 +25,7 @@ ClientCall* SentCalls::TakeCall(ClientCallSlot* slot) {
   --live_;
   call->link().slot = ClientCall::Link::kIdle;
   if (ABSL_PREDICT_FALSE(call->stream() != nullptr)) {
+    // The reader keeps what has come, and nothing is sent any more.
     call->stream()->Close();
   }
   return call;
@@ -52,6 +55,7 @@ void SentCalls::AddDue(const ClientCallSlot& slot) {
 }
 
 void SentCalls::SendDue() {
+  // SendLease() sets it again if memory is still short.
   shared_.arenas.set_lease_waits(false);
   // Each once, in the order in which they became due. Each is taken out before
   // it is tried: the end of a call may add others, or come back here.
@@ -81,6 +85,8 @@ bool SentCalls::SendCancel(ClientCallSlot* slot) {
   return true;
 }
 
+// Gets memory, announces its arena, binds a window, and sends the LEASE. A step
+// that was done stays done if a later one has to wait.
 bool SentCalls::SendLease(ClientCallSlot* slot) {
   if (slot->memory.reply.empty()) {
     if (shared_.arenas.lease_waits()) return false;
@@ -119,6 +125,8 @@ bool SentCalls::SendLease(ClientCallSlot* slot) {
   return true;
 }
 
+// Frees the request's memory, which the server has read, and has a LEASE sent.
+// A server that asks without need breaks the protocol.
 void SentCalls::HandlePending(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<ResponsePendingHeader>(frame);
   ClientCallSlot* const slot = Find(header.frame);
@@ -138,6 +146,7 @@ void SentCalls::HandlePending(absl::Span<const uint8_t> frame) {
   if (slot->call == nullptr) return;  // Its CANCEL is on its way.
   const uint64_t bytes =
       uint64_t{header.message_bytes} + header.attachment_bytes;
+  // Before memory is allocated for a reply that nobody would take.
   if (bytes > max_reply_bytes_) return Abandon(slot, TooLargeReply(bytes));
   slot->lease_wanted = true;
   slot->lease_bytes = static_cast<uint32_t>(needed);

@@ -13,6 +13,8 @@ void CmWatcher::OnReadable() {
     // connections whose peers are gone.
     if (!event.ok() || !event->has_value()) return;
     const auto found = handlers_.find((*event)->id);
+    // An event may come for an id that nobody watches any more. The handler may
+    // stop watching, so `found` is not used again.
     if (found != handlers_.end()) found->second->OnCmEvent(**event);
   }
 }

@@ -25,7 +25,10 @@ absl::StatusOr<DeviceLimits> QueryLimits(const Provider& provider,
   if (error != 0) return ErrnoStatus("query_device", "", error);
   DeviceLimits limits;
   limits.iwarp = context->device->transport_type == IBV_TRANSPORT_IWARP;
+  // A connection asks for no more than it can use, and no more than there is.
   limits.send_depth = std::min(Positive(attributes.max_qp_wr), kSendQueueDepth);
+  // On iWARP each queue pair has its own receives, even if the device can
+  // share them.
   limits.shared_receives = !limits.iwarp && attributes.max_srq_wr > 0;
   limits.receives = Positive(limits.shared_receives ? attributes.max_srq_wr
                                                     : attributes.max_qp_wr);

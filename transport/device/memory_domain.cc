@@ -13,6 +13,7 @@ absl::StatusOr<std::unique_ptr<MemoryDomain>> MemoryDomain::Create(
                    ProtectionDomain::Create(verbs, context));
   std::unique_ptr<MemoryDomain> domain =
       absl::WrapUnique(new MemoryDomain(std::move(pd)));
+  // Otherwise each queue pair makes its own receives out of receive_slabs_.
   if (max_receives > 0) {
     ASSIGN_OR_RETURN(domain->receives_,
                      ReceiveBuffers::Create(domain->pd_, domain->receive_slabs_,

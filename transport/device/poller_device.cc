@@ -63,6 +63,8 @@ bool MayBeTooMuch(const absl::Status& status) {
 
 }  // namespace
 
+// Plans the queues by what the device offers before anything is made, so that a
+// device that is too small is refused with the numbers.
 absl::StatusOr<std::unique_ptr<PollerDevice>> PollerDevice::Create(
     const Provider& provider, ibv_context* context, const Options& options) {
   ASSIGN_OR_RETURN(const DeviceLimits limits, QueryLimits(provider, context));
@@ -150,6 +152,8 @@ absl::StatusOr<PollerDevice::QueuePair> PollerDevice::MakeQueuePair(
   if (too_much) inline_wanted_ = wanted;
   QueuePair made = {attributes.cap.max_inline_data, nullptr};
   if (limits_.shared_receives) return made;
+  // The receives are posted before the private data grant the peer its first
+  // credits.
   made.receives = std::make_unique<ReceiveBuffers>(memory.receive_slabs(),
                                                    id.qp(), plan_.Receives());
   status = made.receives->Reserve(kIdleReceives);
@@ -188,9 +192,12 @@ void PollerDevice::Release(MemoryDomain& memory) {
   --reserved_connections_;
   if (!limits_.shared_receives) return;
   ReceiveBuffers& receives = memory.receives();
+  // A device that takes no receives any more leaves others with too few.
   if (!receives.Unreserve(kIdleReceives).ok()) FailAll(receives);
 }
 
+// Gives no more than the plan has left. Where connections share only the
+// memory, halves the number until its buffers fit.
 uint32_t PollerDevice::GrowReceives(ReceiveBuffers& receives, uint32_t wanted) {
   uint32_t count = wanted;
   if (plan_.receive_queues == ReceiveQueues::kOneEachOfSharedMemory) {
@@ -229,6 +236,8 @@ void PollerDevice::PollToEmpty() {
   }
 }
 
+// Ticks a new connection at the next tick, which asks it when it wants the one
+// after that.
 void PollerDevice::AddConnection(uint32_t qp_num,
                                  DeviceConnection* connection) {
   CHECK(connections_.emplace(qp_num, connection).second);
@@ -236,6 +245,8 @@ void PollerDevice::AddConnection(uint32_t qp_num,
   Touch(connection);
 }
 
+// Takes the connection out of every list, because the next queue pair may have
+// the same number.
 void PollerDevice::RemoveConnection(uint32_t qp_num) {
   const auto found = connections_.find(qp_num);
   CHECK(found != connections_.end());
@@ -253,6 +264,8 @@ void PollerDevice::WaitForSendBuffer(DeviceConnection* connection) {
   if (found == buffer_waiters_.end()) buffer_waiters_.push_back(connection);
 }
 
+// Wakes the first whose memory has a buffer. Only one at a time, because there
+// may be no second buffer.
 int PollerDevice::WakeBufferWaiters() {
   const auto found =
       std::find_if(buffer_waiters_.begin(), buffer_waiters_.end(),
@@ -271,6 +284,7 @@ void PollerDevice::OnReadable() {
   // A failing channel shows up as completions that never come, which keepalive
   // bounds.
   if (!channel_.TakeEvent().value_or(false)) return;
+  // The completions of an event that was left were handled already.
   event_ = event_ == Event::kLeft ? Event::kNone : Event::kTaken;
 }
 
@@ -280,6 +294,8 @@ void PollerDevice::TakeLeftEvent() {
   }
 }
 
+// Ticks the touched connections. Those that want no tick soon are touched no
+// more, and TickAt() notes when they want one.
 void PollerDevice::Tick(absl::Time now) {
   if (shared_memory_ != nullptr) {
     // If the pool was short of memory, tick all connections: their calls may
@@ -301,6 +317,7 @@ void PollerDevice::Tick(absl::Time now) {
       continue;
     }
     connection->touched_ = false;
+    // The order does not matter, and the one from the end is ticked next.
     touched_[i] = touched_.back();
     touched_.pop_back();
     TickAt(connection, next);
@@ -311,6 +328,7 @@ void PollerDevice::TouchDue(absl::Time now) {
   if (ticks_.empty() || ticks_.begin()->first > now) return;
   while (!ticks_.empty() && ticks_.begin()->first <= now + kTogether) {
     DeviceConnection* const connection = ticks_.begin()->second;
+    // Tick() asks it for another time, once it is no longer touched.
     TickAt(connection, absl::InfiniteFuture());
     Touch(connection);
   }
@@ -335,6 +353,7 @@ absl::Status PollerDevice::Arm() {
 }
 
 void PollerDevice::Break() {
+  // No connection hears twice that it is lost.
   if (std::exchange(broken_, true)) return;
   for (const auto& [qp_num, connection] : connections_) {
     connection->OnReceiveError(IBV_WC_FATAL_ERR);
@@ -348,6 +367,8 @@ void PollerDevice::FailAll(const ReceiveBuffers& receives) {
   }
 }
 
+// Asks the touched connections themselves, because their times in ticks_ are
+// old.
 absl::Time PollerDevice::NextTick() const {
   absl::Time next =
       ticks_.empty() ? absl::InfiniteFuture() : ticks_.begin()->first;

@@ -11,6 +11,7 @@ int PollerDevice::Poll() {
   ibv_wc completions[ReceiveBuffers::kPollBatch];
   const int count = cq_.Poll(absl::MakeSpan(completions));
   if (ABSL_PREDICT_FALSE(count > 0)) HandleAll({completions, size_t(count)});
+  // The completion queue has failed, and all connections with it.
   if (ABSL_PREDICT_FALSE(count < 0)) Break();
   int handled = std::max(count, 0);
   if (ABSL_PREDICT_FALSE(!buffer_waiters_.empty())) {
@@ -21,6 +22,8 @@ int PollerDevice::Poll() {
 }
 
 void PollerDevice::HandleAll(absl::Span<const ibv_wc> completions) {
+  // The completions that the event announces are handled here, whether it was
+  // taken or not.
   if (event_ == Event::kAsked) {
     event_ = Event::kLeft;
   } else if (event_ == Event::kTaken) {
@@ -66,6 +69,9 @@ inline bool PollerDevice::IsReceive(const ibv_wc& completion,
           completion.opcode != IBV_WC_RECV);
 }
 
+// Tells sends from receives by the tag in the wr_id, because a failed
+// completion has no opcode. A receive is posted again once its connection has
+// read it.
 inline void PollerDevice::Handle(const ibv_wc& completion) {
   const bool receive = (completion.wr_id & ReceiveBuffers::kReceiveTag) != 0;
   const uint32_t index = static_cast<uint32_t>(completion.wr_id);

@@ -66,6 +66,9 @@ uint32_t QueuePlan::CompletionDepth() const {
          shared_sends;
 }
 
+// Begins with the most that the connections may use, and halves what they share
+// until it fits. Only when that would make each connection slow, there are
+// fewer connections.
 QueuePlan PlanQueues(uint32_t connections, uint32_t max_receives,
                      uint32_t max_completions, ReceiveQueues receive_queues) {
   QueuePlan plan;
@@ -78,6 +81,8 @@ QueuePlan PlanQueues(uint32_t connections, uint32_t max_receives,
            plan.CompletionDepth() <= max_completions;
   };
   while (plan.connections > 0 && !fits()) {
+    // With kOneEach each queue counts as full, so fewer receives would save
+    // nothing.
     const bool grown = receive_queues != ReceiveQueues::kOneEach &&
                        plan.grown_receives > kLeastGrown;
     if (grown || plan.shared_sends > kLeastShared) {

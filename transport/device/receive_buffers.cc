@@ -26,11 +26,15 @@ ReceiveBuffers::ReceiveBuffers(BufferSlabs& slabs, ibv_qp* qp,
 
 void ReceiveBuffers::SetReserved(uint32_t reserved) {
   reserved_ = reserved;
+  // A queue pair that is stopped wants none, so buffers that come back
+  // are kept.
   wanted_ = stopped_ ? 0 : QueueDepth(reserved);
   // Buffers beyond those that may be read at once may wait for a doorbell.
   batch_ = std::min(Extra(reserved) - std::min(reserved, kPollBatch), kBatch);
 }
 
+// Registers memory first, and posts the receives last. An error in between
+// leaves the reservation as it was.
 absl::Status ReceiveBuffers::Reserve(uint32_t count) {
   CHECK_LE(count, room());
   const uint32_t wanted = QueueDepth(reserved_ + count);
@@ -49,19 +53,24 @@ absl::Status ReceiveBuffers::Reserve(uint32_t count) {
 absl::Status ReceiveBuffers::Unreserve(uint32_t count) {
   CHECK_LE(count, reserved_);
   SetReserved(reserved_ - count);
+  // The batch may be shorter now than what waits for its doorbell.
   return pending_count_ < batch_ ? absl::OkStatus() : Flush();
 }
 
 void ReceiveBuffers::Stop() {
+  // Receives of a shared queue serve the other connections.
   if (qp_ == nullptr) return;
   stopped_ = true;
   SetReserved(reserved_);
+  // Buffers that wait for a doorbell were not posted, so no completion brings
+  // them back.
   while (pending_count_ > 0) Return(pending_[--pending_count_]);
 }
 
 void ReceiveBuffers::Leave() {
   if (qp_ == nullptr) return;
   Stop();
+  // The queue pair is gone, and with it the completions of these.
   for (const uint32_t index : held_) slabs_->Return(index);
   held_.clear();
   posted_ = 0;

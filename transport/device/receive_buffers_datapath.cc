@@ -3,6 +3,8 @@
 
 namespace verbena::transport {
 
+// Posts all that is pending as one chain. The device may refuse the end of it,
+// whose buffers are free then.
 absl::Status ReceiveBuffers::Flush() {
   if (pending_count_ == 0) return absl::OkStatus();
   std::array<ibv_recv_wr, kBatch> wrs;

@@ -84,6 +84,8 @@ Poller::~Poller() {
 
 void Poller::Post(Task* task) {
   const bool was_empty = posted_.Push(task);
+  // Push, then look; PrepareSleep() stores, then polls. In one total order at
+  // least one of the two sees the other, so no task is slept through.
   if (was_empty && sleeping_.load(std::memory_order_seq_cst)) Wake();
 }
 
@@ -130,6 +132,7 @@ void Poller::Remove(Pollable* pollable) {
 void Poller::TickIfDue() {
   polls_until_clock_ = kPollsPerClock;
   RefreshNow();
+  // Relaxed: what the sleeper found is in readable_, which has its own order.
   if (tick_due_.load(std::memory_order_relaxed)) {
     tick_due_.store(false, std::memory_order_relaxed);
   } else if (now_ >= next_tick_) {
@@ -177,6 +180,8 @@ void Poller::TickAll() {
 
 void Poller::HandleReadable() {
   if (readable_.load(std::memory_order_relaxed) == 0) return;
+  // Acquire, beside the release in WaitForDescriptors(): another thread may
+  // have slept and found these.
   const uint64_t readable = readable_.exchange(0, std::memory_order_acquire);
   for (size_t i = 0; i < pollables_.size(); ++i) {
     if ((pollables_[i].bit & readable) != 0) {
@@ -185,6 +190,8 @@ void Poller::HandleReadable() {
   }
 }
 
+// Says that it sleeps, then ticks, arms, and polls once more. So what comes
+// meanwhile is found by that poll, or ends the sleep.
 bool Poller::PrepareSleep() {
   counters_.arms.Add();
   sleeping_.store(true, std::memory_order_seq_cst);
@@ -220,6 +227,7 @@ void Poller::WaitForEvent(absl::Time until) {
     uint64_t wakes = 0;
     (void)!read(wake_fd_, &wakes, sizeof(wakes));
   }
+  // From here on Post() need not write to wake_fd_.
   sleeping_.store(false, std::memory_order_seq_cst);
   tick_due_.store(true, std::memory_order_relaxed);
 }

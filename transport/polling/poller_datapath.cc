@@ -5,6 +5,8 @@
 
 namespace verbena::transport {
 
+// Looks at the clock once in kPollsPerClock polls. What was handled counts as
+// several, because it takes longer.
 int Poller::PollOnce() {
   counters_.polls.Add();
   if (ABSL_PREDICT_FALSE(--polls_until_clock_ <= 0 ||

@@ -117,6 +117,8 @@ void PollerThreads::TakeOver(bool asleep) {
   }
 }
 
+// Leaves a timer alone that runs and was set a moment ago, because setting it
+// is a system call.
 void PollerThreads::StartWatch() {
   // Without a timer, or when no thread could be started, there is no
   // standby.
@@ -191,6 +193,8 @@ bool PollerThreads::BecomeStandby() {
   return true;
 }
 
+// Looks at the ownership each time that the timer goes off. A loan that goes on
+// for kLong is taken over.
 bool PollerThreads::AwaitOwnership() {
   LoanWatch watch;
   absl::Time last_look = absl::InfinitePast();
@@ -216,6 +220,8 @@ bool PollerThreads::AwaitOwnership() {
     // Before it takes over: a thread that comes back to find its loan gone may
     // sleep too. A thread that lost its processor is no fault of its task.
     const bool asleep = IsAsleep(owner_);
+    // The owner may have come back just now: then there is nothing to
+    // take over.
     if (!ownership_.TakeOver(state)) continue;
     {
       const base::MutexLock lock(mutex_);

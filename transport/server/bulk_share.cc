@@ -12,6 +12,8 @@ absl::Status OverShare() {
 
 }  // namespace
 
+// Asks the account first. If the pool has no memory then, AllocateReserved()
+// undoes the reservation.
 absl::StatusOr<Buffer> BulkShare::Allocate(size_t bytes) const {
   if (!account_->Reserve(OccupiedBytes(bytes))) return OverShare();
   return pool_.AllocateReserved(bytes, *account_);
@@ -22,6 +24,8 @@ Buffer BulkShare::AllocateOrNone(size_t bytes) const {
   return Allocate(bytes).value_or(Buffer());
 }
 
+// Takes one block for each part, or a single one for both if two do not fit
+// now. Afterwards both parts have memory or neither has.
 absl::Status BulkShare::AllocateParts(uint64_t message_bytes,
                                       uint64_t attachment_bytes,
                                       Buffer* message, Buffer* attachment) {
@@ -38,6 +42,7 @@ absl::Status BulkShare::AllocateParts(uint64_t message_bytes,
       OccupiedBytes(message_bytes) + OccupiedBytes(attachment_bytes);
   absl::StatusOr<Buffer> both = Allocate(message_bytes + attachment_bytes);
   if (!both.ok()) {
+    // The call ends only if neither way can ever succeed. Otherwise it waits.
     const bool never =
         !absl::IsUnavailable(both.status()) && apart > max_bytes_;
     return never ? std::move(both).status() : status;
@@ -64,6 +69,7 @@ absl::Status BulkShare::AllocateApart(uint64_t message_bytes,
     absl::StatusOr<Buffer> part =
         pool_.AllocateReserved(message_bytes, *account_);
     if (!part.ok()) {
+      // AllocateReserved() has undone only the reservation of the message.
       account_->Unreserve(OccupiedBytes(attachment_bytes));
       return std::move(part).status();
     }
@@ -73,6 +79,8 @@ absl::Status BulkShare::AllocateApart(uint64_t message_bytes,
     absl::StatusOr<Buffer> part =
         pool_.AllocateReserved(attachment_bytes, *account_);
     if (!part.ok()) {
+      // A call that kept one part while it waits could wait for another
+      // such call.
       message->Reset();
       return std::move(part).status();
     }
@@ -89,6 +97,7 @@ bool BulkShare::TakeShortage() {
 }
 
 bool BulkShare::MoveOut(Buffer* buffer) const {
+  // Memory that is not the pool's helps nobody who waits for the pool.
   if (!pool_.Owns(*buffer)) return true;
   Buffer plain = Buffer::PlainIfAny(buffer->size());
   if (plain.empty()) return false;

@@ -46,6 +46,8 @@ BulkTransfer* BulkTransfers::Prepare(ibv_wr_opcode opcode, const Buffer& local,
 void BulkTransfers::Start(BulkTransfer* transfer) {
   CHECK_GT(transfer->bytes, 0u);
   started_bytes_ += transfer->bytes;
+  // The owner spins longer meanwhile, because nothing completes in the middle
+  // of a part.
   poller_.NoteTransfer(transfer->bytes);
   Append(transfer);
 }
@@ -72,7 +74,11 @@ absl::Status BulkTransfers::RegisterSink(BulkTransfer* transfer) const {
   return absl::OkStatus();
 }
 
+// Posts the next chunk. Sums are computed chunk by chunk, so that the poller is
+// busy with one for no longer than a chunk takes.
 int BulkTransfers::PostChunk(SendQueue& queue, BulkTransfer* transfer) {
+  // The key allows remote writes, so it exists only from the first chunk to
+  // the last.
   if (sinks_ != nullptr && transfer->opcode == IBV_WR_RDMA_READ &&
       transfer->sink.get() == nullptr && !RegisterSink(transfer).ok()) {
     return ENOMEM;  // As a device that takes no more.

@@ -57,11 +57,14 @@ absl::StatusOr<CmId> Listener::ListenAt(const base::SocketAddress& address) {
 }
 
 void Listener::StopListening() {
+  // Clients that have come by now are handed over before the addresses go.
   OnReadable();
   listening_.clear();
   next_try_ = absl::InfiniteFuture();
 }
 
+// Tries all addresses that have lost their device. Those that fail again share
+// the next attempt.
 void Listener::Tick(absl::Time now) {
   if (now < next_try_) return;
   next_try_ = absl::InfiniteFuture();
@@ -105,6 +108,8 @@ void Listener::HandleRemoval(const rdma_cm_id* id) {
   }
 }
 
+// Looks at the device, the private data and the address, and refuses by the
+// first that is wrong. Hands the others over to a poller.
 void Listener::HandleRequest(const CmEvent& event) {
   CmId id = CmId::Adopt(provider_, event.id);
   const std::string device =
@@ -129,6 +134,8 @@ void Listener::HandleRequest(const CmEvent& event) {
       listening_.begin(), listening_.end(), [&event](const Listening& each) {
         return each.id.has_value() && each.id->get() == event.listen_id;
       });
+  // The request may have been on its way when StopListening() gave the
+  // address back.
   if (listening == listening_.end()) {
     RejectWith(std::move(id), RejectReason::kShuttingDown,
                "the server does not listen there any more");

@@ -21,6 +21,8 @@ void ReplySender::OnOpen() {
        uint64_t{connection_.peer_limits().max_receive_message_bytes}, Room()});
 }
 
+// Compares the reply with the limits of both sides. Each error names the limit
+// that would have to be raised.
 absl::Status ReplySender::Check(const ServerReply& reply) const {
   absl::Status status = metadata_.Check(
       "trailing", reply.metadata_bytes + reply.long_metadata.size());
@@ -47,6 +49,8 @@ void ReplySender::RefuseUnprocessed(ServerCall* call) {
   Refuse(call, absl::UnavailableError("the server is shutting down"));
 }
 
+// Gives back all memory of the call, because an error has neither message
+// nor attachment.
 void ReplySender::SetRefusal(ServerCall* call, absl::Status status) {
   call->request().Release();
   CallReply& reply = call->reply();
@@ -56,6 +60,7 @@ void ReplySender::SetRefusal(ServerCall* call, absl::Status status) {
   reply.written = false;
 }
 
+// The call keeps its place in the line: only the frame is another.
 void ReplySender::RefuseQueued(ServerCall* call, absl::Status status) {
   SetRefusal(call, std::move(status));
   call->Transition(ServerCallState::kReplyQueued);

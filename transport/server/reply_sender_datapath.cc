@@ -8,8 +8,11 @@
 
 namespace verbena::transport {
 
+// Looks at all that could keep the reply before it begins a frame. Those that
+// have to wait for anything take the long way, by Finish().
 uint8_t* ReplySender::BeginPlain(ServerCall* call, uint64_t message_bytes) {
   CHECK(call->is_handled());
+  // A cancelled call has another answer, and frames that wait go first.
   if (!connection_.usable() || call->cancelled() ||
       message_bytes > plain_message_max_ || !shared_.lines.frames.empty()) {
     return nullptr;
@@ -79,6 +82,7 @@ void ReplySender::Send(ServerCall* call) {
   }
 }
 
+// No frame overtakes those that wait for a credit.
 void ReplySender::QueueFrame(ServerCall* call, ServerCallState state) {
   call->Transition(state);
   ServerLines& lines = shared_.lines;
@@ -102,6 +106,8 @@ void ReplySender::SendFrames() {
   }
 }
 
+// Sends METADATA that are due before the RESPONSE. They may take several
+// rounds, because each frame waits for its own credit.
 bool ReplySender::SendQueued(ServerCall* call) {
   const bool pending = call->state() == ServerCallState::kPendingQueued;
   if (!pending && ABSL_PREDICT_FALSE(ServerMetadata::IsDue(*call)) &&
@@ -120,6 +126,8 @@ bool ReplySender::SendQueued(ServerCall* call) {
   return true;
 }
 
+// Asks for a lease for the parts that do not fit the frame. StallGuard ends the
+// call if none comes.
 void ReplySender::SendPending(ServerCall* call, uint8_t* out) {
   CallReply& reply = call->reply();
   ResponsePendingHeader header = {};
@@ -142,6 +150,8 @@ void ReplySender::SendPending(ServerCall* call, uint8_t* out) {
   connection_.Send(sizeof(header), std::exchange(reply.lease_rkey, 0));
 }
 
+// Frees the call before the frame is sent, because sending may lose the
+// connection, and that ends all open calls.
 void ReplySender::SendResponse(ServerCall* call, uint8_t* out) {
   const uint32_t bytes = WriteResponse(call, out);
   const CallReply& reply = call->reply();
@@ -155,6 +165,7 @@ void ReplySender::SendResponse(ServerCall* call, uint8_t* out) {
 bool ReplySender::SendContinued(ServerCall* call) {
   const uint32_t bytes = FrameBytes(call);  // With all of the reply.
   if (!connection_.CanSendContinued(bytes, /*spare_credits=*/0)) return false;
+  // Nothing lies in a lease: all parts go in the frame.
   call->reply().place = Placement();
   const Buffer frame = connection_.pool().AllocateOrPlain(bytes);
   WriteResponse(call, frame.data());
@@ -185,6 +196,7 @@ uint32_t ReplySender::FrameBytes(ServerCall* call) const {
   const ServerReply& content = reply.content;
   uint64_t bytes =
       kHeaderBytes + StatusText(content).size() + content.metadata_bytes;
+  // Parts that were WRITTEN into the lease are not in the frame.
   if (!reply.written || reply.place.message_inline) {
     bytes += content.message_bytes;
   }
@@ -194,6 +206,8 @@ uint32_t ReplySender::FrameBytes(ServerCall* call) const {
   return static_cast<uint32_t>(bytes);
 }
 
+// Writes the parts behind the room for the header, which is copied last, when
+// its flags and lengths are known.
 uint32_t ReplySender::WriteResponse(ServerCall* call, uint8_t* out) {
   CallReply& reply = call->reply();
   const ServerReply& content = reply.content;
@@ -218,6 +232,9 @@ uint32_t ReplySender::WriteResponse(ServerCall* call, uint8_t* out) {
   return static_cast<uint32_t>(end - out);
 }
 
+// Copies the parts that were not WRITTEN. Metadata and message come from the
+// writer in one piece, unless the message was WRITTEN: then reply->metadata
+// has them.
 uint8_t* ReplySender::WriteParts(CallReply* reply, uint8_t* out,
                                  uint8_t* flags) {
   const ServerReply& content = reply->content;

@@ -8,6 +8,8 @@
 
 namespace verbena::transport {
 
+// Checks that the lease was asked for, is long enough, and lies in the client's
+// arenas, before the reply waits for memory of ours.
 void ReplySender::HandleLease(const LeaseHeader& header, ServerCall* call) {
   CallReply& reply = call->reply();
   if (call->id() != header.frame.call_id ||
@@ -25,6 +27,8 @@ void ReplySender::HandleLease(const LeaseHeader& header, ServerCall* call) {
   }
   reply.lease_bytes = header.bytes;
   reply.lease_rkey = header.rkey;
+  // A lease with a window is written under the window's key: that of the arena
+  // allows no writing.
   if (header.rkey != 0) reply.lease.rkey = header.rkey;
   shared_.lines.StopAwaitingLease(call);
   AwaitMemory(call);
@@ -32,12 +36,15 @@ void ReplySender::HandleLease(const LeaseHeader& header, ServerCall* call) {
 
 void ReplySender::AwaitMemory(ServerCall* call) {
   call->Transition(ServerCallState::kAwaitsReplyMemory);
+  // First come, first served: no call overtakes those that wait for memory.
   if (!shared_.lines.memory.empty() || !PlaceReply(call)) {
     shared_.lines.AwaitMemory(call);
   }
   connection_.NoteWaiting();
 }
 
+// Allocates for both parts together, all or nothing, then fills them and starts
+// the WRITEs. Nothing is allocated for a part that lies in the pool already.
 bool ReplySender::PlaceReply(ServerCall* call) {
   ServerReply& content = call->reply().content;
   const Placement place = call->reply().place;
@@ -50,6 +57,7 @@ bool ReplySender::PlaceReply(ServerCall* call) {
   const absl::Status status = shared_.memory.AllocateParts(
       write ? content.metadata_bytes + content.message_bytes : 0,
       copy ? content.attachment.size() : 0, &message, &attachment);
+  // Buffers that come back will do: the call waits.
   if (absl::IsUnavailable(status)) return false;
   if (!status.ok()) {
     Refuse(call, status);
@@ -69,6 +77,8 @@ bool ReplySender::PlaceReply(ServerCall* call) {
   return true;
 }
 
+// WRITEs the message to the start of the lease and the attachment behind it,
+// where frame.h has the client look for them.
 void ReplySender::StartWrites(ServerCall* call) {
   call->Transition(ServerCallState::kWriting);
   CallReply& reply = call->reply();
@@ -102,6 +112,8 @@ void ReplySender::StartWrite(ServerCall* call, Buffer source,
   BulkTransfer* const transfer =
       shared_.transfers.Prepare(IBV_WR_RDMA_WRITE, source, target, call);
   if (connection_.expects_sums()) transfer->sum = sum;
+  // The call may be over before the device is done with the memory, because the
+  // RESPONSE goes as soon as the WRITE is posted.
   transfer->hold = std::move(source);
   shared_.transfers.Start(transfer);
   connection_.NoteWaiting();

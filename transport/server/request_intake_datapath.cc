@@ -7,6 +7,8 @@
 
 namespace verbena::transport {
 
+// Hands the message over where it lies in the receive buffer, so that a small
+// call takes nothing but its slot.
 void RequestIntake::HandlePlain(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<RequestHeader>(frame);
   if (ABSL_PREDICT_FALSE(header.message_bytes >
@@ -16,11 +18,13 @@ void RequestIntake::HandlePlain(absl::Span<const uint8_t> frame) {
   }
   ServerCall* const call = shared_.slots.FindFree(header.frame.call_id);
   if (ABSL_PREDICT_FALSE(call == nullptr)) return;
+  // They have come ahead of the REQUEST, or are left from the slot's last call.
   if (ABSL_PREDICT_FALSE(!call->metadata().empty()) &&
       !metadata_.Take(header.frame.call_id, /*inline_metadata=*/{}, call)) {
     return;
   }
   Begin(header, call);
+  // The slot's last call may have had a lease.
   call->reply().lease_bytes = 0;
   call->reply().lease_rkey = 0;
   call->request().message = frame.subspan(sizeof(header));
@@ -44,6 +48,7 @@ void RequestIntake::Begin(const RequestHeader& header, ServerCall* call) {
 absl::Time RequestIntake::DeadlineAfter(uint64_t timeout_us) const {
   const int64_t now_ns = connection_.poller().now_ns();
   const uint64_t most_us = static_cast<uint64_t>(INT64_MAX - now_ns) / 1000;
+  // The sum would not fit: so long a timeout is none.
   if (ABSL_PREDICT_FALSE(timeout_us > most_us)) return absl::InfiniteFuture();
   return absl::FromUnixNanos(now_ns + static_cast<int64_t>(timeout_us * 1000));
 }
@@ -62,6 +67,7 @@ void RequestIntake::Handle(absl::Span<const uint8_t> frame, Buffer* whole) {
       !metadata_.Take(header.frame.call_id, body.metadata, call)) {
     return;
   }
+  // From here on the call is open, and the client gets a RESPONSE.
   Begin(header, call);
   if (!takes_calls()) return replies_.RefuseUnprocessed(call);
   const uint64_t bytes =
@@ -89,6 +95,8 @@ void RequestIntake::Handle(absl::Span<const uint8_t> frame, Buffer* whole) {
   shared_.slots.HandOver(call);
 }
 
+// Copies the attachment, because its receive buffer is posted again. Memory of
+// a continued frame is the call's own, and is shared.
 void RequestIntake::TakeInlineAttachment(ServerCall* call,
                                          absl::Span<const uint8_t> attachment,
                                          const Buffer* whole) {
@@ -113,10 +121,13 @@ bool RequestIntake::FindLease(const RequestHeader& header, uint32_t lease_rkey,
     return false;
   }
   reply->lease_bytes = header.reply_bytes;
+  // A lease with a window is written under the window's key.
   if (lease_rkey != 0) reply->lease.rkey = lease_rkey;
   return true;
 }
 
+// Checks every range before the call begins: a range outside of the arenas
+// costs the client its connection, not a call.
 bool RequestIntake::FindRanges(const RequestHeader& header, uint32_t lease_rkey,
                                ServerCall* call) {
   if (!FindLease(header, lease_rkey, &call->reply())) return false;

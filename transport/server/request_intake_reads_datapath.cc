@@ -6,6 +6,8 @@
 
 namespace verbena::transport {
 
+// Keeps all that the frame says, because its memory is posted again. A large
+// request waits for its turn first, and only then for memory.
 void RequestIntake::AwaitTurn(ServerCall* call, const RequestHeader& header,
                               absl::Span<const uint8_t> message) {
   CallRequest& request = call->request();
@@ -19,9 +21,11 @@ void RequestIntake::AwaitTurn(ServerCall* call, const RequestHeader& header,
   }
   request.message_bytes = message_in_arena ? header.message_bytes : 0;
   request.attachment_bytes = attachment_in_arena ? header.attachment_bytes : 0;
+  // The sums of the next frame replace these.
   request.stated_sums = connection_.received_sums();
   call->Transition(ServerCallState::kAwaitsMemory);
   ServerLines& lines = shared_.lines;
+  // A large request does not overtake those that wait for their turn.
   if (!request.is_large() ||
       (large_reads_ < kLargeReadsMax && lines.turns.empty())) {
     return AwaitMemory(call);
@@ -33,6 +37,7 @@ void RequestIntake::AwaitTurn(ServerCall* call, const RequestHeader& header,
 
 void RequestIntake::AwaitMemory(ServerCall* call) {
   if (call->request().is_large()) ++large_reads_;
+  // First come, first served: no call overtakes those that wait for memory.
   if (!shared_.lines.memory.empty() || !StartReads(call)) {
     shared_.lines.AwaitMemory(call);
   }
@@ -48,12 +53,15 @@ void RequestIntake::StartTurns() {
   }
 }
 
+// Allocates for both parts together, all or nothing, and READs both at once.
+// Chunks take turns with those of other calls.
 bool RequestIntake::StartReads(ServerCall* call) {
   CallRequest& request = call->request();
   Buffer message;
   Buffer attachment;
   const absl::Status status = shared_.memory.AllocateParts(
       request.message_bytes, request.attachment_bytes, &message, &attachment);
+  // Buffers that come back will do: the call waits.
   if (absl::IsUnavailable(status)) return false;
   if (!status.ok()) {
     if (request.is_large()) --large_reads_;
@@ -88,10 +96,13 @@ void RequestIntake::StartRead(ServerCall* call, const Buffer& sink,
   connection_.NoteWaiting();
 }
 
+// Looks only now whether the call is still wanted. Before the last READ has
+// ended nothing may free its memory, because the device writes there.
 void RequestIntake::OnReadDone(ServerCall* call) {
   CallRequest& request = call->request();
   if (--request.reads_left > 0) return;
   if (request.is_large()) --large_reads_;
+  // Bytes that differ end the connection, and reach no handler.
   if (connection_.expects_sums() && connection_.usable()) CheckParts(request);
   if (!connection_.usable()) {
     shared_.slots.Free(call);
@@ -131,6 +142,8 @@ void RequestIntake::StopWaiting(ServerCall* call) {
   ServerLines& lines = shared_.lines;
   if (lines.turns.Contains(call)) return lines.turns.Remove(call);
   lines.memory.Remove(call);
+  // Calls that wait for memory for their reply stand in the same line, and
+  // count among no READs.
   const bool reads = call->state() == ServerCallState::kAwaitsMemory;
   if (reads && call->request().is_large()) --large_reads_;
 }

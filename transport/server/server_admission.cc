@@ -29,6 +29,8 @@ absl::Status OtherCredentials(absl::string_view wanted,
 
 }  // namespace
 
+// Takes one HELLO, then CREDENTIALS while the handshake goes on. Any other
+// frame ends the connection.
 void ServerAdmission::Handle(absl::Span<const uint8_t> frame) {
   const FrameType type = HeaderIn<FrameHeader>(frame).type;
   if (handshake_ == nullptr) {
@@ -46,6 +48,8 @@ void ServerAdmission::Handle(absl::Span<const uint8_t> frame) {
                    " before it had proven who it is")));
 }
 
+// Agrees on options first. Then asks for credentials if the server wants some,
+// else lets the client in.
 void ServerAdmission::HandleHello(absl::Span<const uint8_t> frame) {
   const absl::StatusOr<std::vector<HelloOption>> client_options =
       DecodeOptions(FrameBody(frame));
@@ -53,6 +57,8 @@ void ServerAdmission::HandleHello(absl::Span<const uint8_t> frame) {
     connection_.ProtocolError(client_options.status().message());
     return;
   }
+  // Sums are agreed on first, because AllowTrains() does nothing with them. The
+  // WELCOME confirms both.
   if (const absl::Status status = AgreeOnSums(*client_options); !status.ok()) {
     return connection_.Refuse(status);
   }
@@ -84,6 +90,7 @@ void ServerAdmission::BeginHandshake(
   if (kind == nullptr || message == nullptr || *kind != credentials_->kind()) {
     return connection_.Refuse(OtherCredentials(credentials_->kind(), kind));
   }
+  // A proof is bound to what both sides have said of themselves.
   hellos_ = HellosText(request_, {Connection::OwnLimits(connection_.options())},
                        hello_body);
   handshake_ = credentials_->Begin(connection_.Facts());
@@ -93,6 +100,8 @@ void ServerAdmission::BeginHandshake(
   HandleCredentials(*message);
 }
 
+// Asks the handshake for the answer. CREDENTIALS carry it as long as the client
+// is not known, and the WELCOME carries the last one.
 void ServerAdmission::HandleCredentials(absl::string_view message) {
   absl::StatusOr<ServerHandshake::Answer> answer =
       handshake_->OnMessage(message, hellos_);
@@ -106,6 +115,7 @@ void ServerAdmission::HandleCredentials(absl::string_view message) {
   }
   auth_context_ = std::move(answer->peer);
   withdrawn_ = std::move(answer->withdrawn);
+  // Abandon() counts the client as unproven as long as these are there.
   credentials_.reset();
   handshake_.reset();
   hellos_ = std::string();
@@ -113,6 +123,8 @@ void ServerAdmission::HandleCredentials(absl::string_view message) {
 }
 
 void ServerAdmission::Admit(std::string welcome) {
+  // Before the WELCOME is sent, because SendDue() tells by the state which
+  // frame is due.
   connection_.Transition(ConnectionState::kOpen);
   body_ = std::move(welcome);
   if (connection_.expects_sums()) {
@@ -128,6 +140,7 @@ void ServerAdmission::Admit(std::string welcome) {
   connection_.NoteWaiting();
 }
 
+// Sends the frame if there is a credit. If not, SendWaiting() comes back here.
 bool ServerAdmission::SendDue() {
   const bool welcome = connection_.usable();
   FrameHeader header = Connection::PlainHeader(
@@ -144,6 +157,7 @@ bool ServerAdmission::SendDue() {
   body_ = std::string();
   connection_.Send(bytes);
   if (!connection_.usable()) return false;
+  // Every frame behind the WELCOME has sums, but the WELCOME has none.
   if (connection_.expects_sums()) connection_.BeginSums();
   return true;
 }

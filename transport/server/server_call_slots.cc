@@ -14,6 +14,8 @@ ServerCall* ServerCallSlots::FindSlow(uint32_t slot) {
   return slots_[slot].get();
 }
 
+// Gives back all that a call may hold, whatever its state. The object stays in
+// its slot for the next call.
 void ServerCallSlots::Free(ServerCall* call) {
   call->request().Release();
   call->reply().Release();
@@ -22,6 +24,7 @@ void ServerCallSlots::Free(ServerCall* call) {
   call->metadata_part().sent = 0;
   CallStream& stream = call->stream_part();
   if (stream.messages != nullptr) {
+    // The stream must leave the line of its connection before it goes.
     stream.messages->Close();
     stream.messages.reset();
     stream.leases = {};

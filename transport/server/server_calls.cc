@@ -34,6 +34,8 @@ ServerCalls::ServerCalls(Poller& poller, PollerThreads& threads,
                  base::Now() + options.connect_timeout),
       stalls_(shared_, intake_, streams_, replies_, options.stall_timeout) {
   if (device.limits().iwarp) {
+    // A READ arrives as a write of the peer's there, and the pool's own key
+    // allows none.
     shared_.transfers.RegisterSinks(device.shared_memory().pd());
   }
   connection().SetPeerLimits(request.limits);
@@ -43,6 +45,8 @@ ServerCalls::ServerCalls(Poller& poller, PollerThreads& threads,
 
 ServerCalls::~ServerCalls() {
   CHECK_EQ(shared_.slots.handling(), 0u);
+  // Members that are destroyed next free memory that the device may touch
+  // until here.
   connection().DestroyQueuePair();
 }
 
@@ -60,6 +64,8 @@ void ServerCalls::HandleLease(absl::Span<const uint8_t> frame) {
   const LeaseHeader header = LoadHeader<LeaseHeader>(frame);
   ServerCall* const call = shared_.slots.Find(header.frame.call_id);
   if (call == nullptr) return;
+  // The stream may be over, and the call with it, so `streamed` says whose
+  // LEASE it is.
   const bool of_stream =
       call->stream_part().streamed && call->id() == header.frame.call_id;
   if (of_stream) return streams_.HandleLease(header, call);
@@ -79,11 +85,15 @@ void ServerCalls::HandleCancel(absl::Span<const uint8_t> frame) {
         call, absl::CancelledError("the client cancelled the call"));
   }
   if (call->stream() != nullptr) call->stream()->Close();
+  // The handler owes Finish() all the same.
   handler_.OnCancelled(call);
 }
 
+// Frees the calls that nobody uses. A handler has its call until Finish(), and
+// a READ has its own until it is flushed.
 void ServerCalls::OnClosing() {
   if (admission_.Abandon()) handler_.OnUnauthenticated();
+  // First, because a call must stand in no line when it is freed.
   shared_.lines.Clear();
   shared_.slots.VisitOpen([this](ServerCall* call) {
     call->set_cancelled();
@@ -97,6 +107,8 @@ void ServerCalls::OnClosing() {
   });
 }
 
+// Ends the connection if it may not go on, then calls that have waited too
+// long. Calls that still wait get what memory there is by then.
 void ServerCalls::OnTick(absl::Time now) {
   if (!connection().usable() && now >= admission_.deadline()) {
     return connection().ProtocolError(
@@ -117,6 +129,8 @@ void ServerCalls::OnTick(absl::Time now) {
 
 absl::Time ServerCalls::NextTick() const {
   if (!connection().usable()) return admission_.deadline();
+  // The guard names the earliest end of a wait. Memory and credentials are
+  // looked at more often while something depends on them.
   absl::Time next = stalls_.NextTick();
   const absl::Time now = connection().poller().now();
   if (!shared_.lines.memory.empty() || streams_.has_read_waiters()) {
@@ -184,6 +198,8 @@ bool ServerCall::IsRegistered(const Buffer& buffer) const {
 
 absl::StatusOr<Buffer> ServerCall::AllocateReply(size_t bytes) {
   if (bytes > reply_.lease_bytes) {
+    // A reply that held memory while it waits for a lease could deadlock
+    // with requests.
     return absl::UnavailableError("the client has lent no memory for it yet");
   }
   return calls_.memory().Allocate(bytes);

@@ -4,6 +4,8 @@
 
 namespace verbena::transport {
 
+// Gives a frame to its class by its type. Before the client is let in, and amid
+// the parts of a continued frame, the type does not count.
 void ServerCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
   const FrameType type = HeaderIn<FrameHeader>(frame).type;
   if (ABSL_PREDICT_FALSE(!connection().usable())) {
@@ -47,11 +49,14 @@ void ServerCall::SendReply() { calls_.replies().SendPlain(this); }
 
 void ServerCall::Finish(Reply reply) { calls_.Finish(this, std::move(reply)); }
 
+// Ends a call as its state now allows. A lost connection leaves nothing to
+// send, and errors of the transport replace the reply.
 void ServerCalls::Finish(ServerCall* call, ServerReply&& reply) {
   shared_.slots.TakeBack(call);
   call->reply().content = std::move(reply);
   if (!connection().usable()) return shared_.slots.Free(call);
   if (ABSL_PREDICT_FALSE(call->metadata_part().initial_due)) {
+    // A call stands in one line at most, and its end may put it into another.
     shared_.lines.initial_metadata.Remove(call);
   }
   absl::Status refusal = replies_.Check(call->reply().content);
@@ -69,6 +74,8 @@ void ServerCalls::Finish(ServerCall* call, ServerReply&& reply) {
   connection().SendWaitingSoon();
 }
 
+// Sends frames that wait for credits first, which free what their calls hold.
+// Streams and transfers then bring each other on until neither can.
 bool ServerCalls::SendWaiting() {
   if (admission_.due() && admission_.SendDue()) replies_.OnOpen();
   if (!connection().usable()) return admission_.due();
@@ -91,6 +98,8 @@ bool ServerCalls::SendWaiting() {
          !lines.memory.empty() || shared_.transfers.waiting();
 }
 
+// Serves calls in the order in which they came, whether they wait for memory
+// for a request or for a reply.
 void ServerCalls::StartTransfers() {
   intake_.StartTurns();
   base::IntrusiveList<ServerCall>& line = shared_.lines.memory;
@@ -101,6 +110,7 @@ void ServerCalls::StartTransfers() {
                            ? intake_.StartReads(call)
                            : replies_.PlaceReply(call);
     if (moved) continue;
+    // Others might fit, but the first would then wait for ever.
     line.PushFront(call);
     return;
   }
@@ -109,6 +119,8 @@ void ServerCalls::StartTransfers() {
 void ServerCalls::PostChunks() {
   const int error = shared_.transfers.PostChunks(
       connection().send_queue(), [this](BulkTransfer* transfer) {
+        // Frames may follow a WRITE as soon as it is posted. A READ counts when
+        // it has ended.
         if (transfer->opcode != IBV_WR_RDMA_WRITE) return;
         // A RESPONSE below may have lost it, and all calls with it.
         if (!connection().usable()) return;
@@ -122,6 +134,8 @@ void ServerCalls::PostChunks() {
   if (error != 0) connection().FailPostSlow(error);
 }
 
+// Takes what it needs out of the transfer before that is released. A WRITE
+// needs nothing more, because its frame did not wait for the completion.
 void ServerCalls::OnTransferDone(void* tag) {
   BulkTransfer* const transfer = static_cast<BulkTransfer*>(tag);
   if (!shared_.transfers.ChunkDone(transfer)) return;

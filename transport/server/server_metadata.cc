@@ -11,6 +11,9 @@
 
 namespace verbena::transport {
 
+// Collects the METADATA of a call in its slot, which is free until the REQUEST.
+// Those of another generation are dropped, because the client has given that
+// call up.
 void ServerMetadata::Handle(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<FrameHeader>(frame);
   if ((header.flags & kFlagInitialMetadata) != 0) {
@@ -29,6 +32,8 @@ void ServerMetadata::Handle(absl::Span<const uint8_t> frame) {
     return connection_.ProtocolError("it sent METADATA twice");
   }
   const absl::Span<const uint8_t> body = FrameBody(frame);
+  // Before anything is kept: the limit bounds what a client makes this side
+  // keep for a call that has hardly begun.
   if (body.size() >
       connection_.options().max_metadata_bytes - metadata.text.size()) {
     return connection_.ProtocolError(
@@ -39,6 +44,8 @@ void ServerMetadata::Handle(absl::Span<const uint8_t> frame) {
       (header.flags & kFlagMetadataEnd) != 0 ? Ahead::kAll : Ahead::kPart;
 }
 
+// Metadata that came ahead must have ended, and the REQUEST must have none
+// beside them. Those of another call are dropped.
 bool ServerMetadata::Take(uint32_t call_id,
                           absl::Span<const uint8_t> inline_metadata,
                           ServerCall* call) {
@@ -64,6 +71,7 @@ bool ServerMetadata::Take(uint32_t call_id,
 void ServerMetadata::QueueInitial(ServerCall* call, std::string metadata) {
   CallMetadata& part = call->metadata_part();
   CHECK(call->is_handled() && !part.initial_due);
+  // Nobody waits for them any more.
   if (!connection_.usable() || call->cancelled()) return;
   part.initial = std::move(metadata);
   part.initial_due = true;
@@ -83,11 +91,15 @@ void ServerMetadata::SendInitial() {
     const bool sent = Send(call);
     if (!connection_.usable()) return;
     if (!sent) return lines.initial_metadata.PushFront(call);
+    // The handler has finished meanwhile, so the call goes on to the line that
+    // ends its stream.
     if (call->state() == ServerCallState::kDraining)
       lines.draining.PushBack(call);
   }
 }
 
+// Sends initial metadata before trailing ones. `sent` counts the bytes of the
+// kind under way, so a call goes on where it had to stop.
 bool ServerMetadata::Send(ServerCall* call) {
   CallMetadata& part = call->metadata_part();
   if (part.initial_due) {
@@ -97,6 +109,8 @@ bool ServerMetadata::Send(ServerCall* call) {
     part.initial_due = false;
     part.initial = std::string();
     part.sent = 0;
+    // The client takes no initial metadata behind the first message, so the
+    // writes were held back until now.
     if (call->stream() != nullptr) call->stream()->ReleaseWrites();
   }
   if (call->state() != ServerCallState::kReplyQueued ||
@@ -110,6 +124,8 @@ bool ServerMetadata::Send(ServerCall* call) {
   return true;
 }
 
+// Cuts the metadata into frames, each of which takes a credit. Metadata that
+// are empty go too, in one frame.
 bool ServerMetadata::Send(ServerCall* call, const std::string& metadata,
                           uint8_t flags) {
   size_t& sent = call->metadata_part().sent;

@@ -69,10 +69,12 @@ ServerPoller::ServerPoller(const EndpointOptions& options,
 ServerPoller::~ServerPoller() = default;
 
 void ServerPoller::Accept(IncomingConnection incoming) {
+  // Relaxed: load() may be a moment old.
   incoming_.fetch_add(1, std::memory_order_relaxed);
   PostFunction(*poller_, [this, incoming = std::move(incoming)]() mutable {
     if (stopping_) return AcceptHere(std::move(incoming));
     waiting_.push_back(std::move(incoming));
+    // The first one posts AcceptNext(), which posts itself for the others.
     if (waiting_.size() == 1) PostFunction(*poller_, [this] { AcceptNext(); });
   });
 }
@@ -92,6 +94,9 @@ void ServerPoller::Stop(absl::Time deadline) {
   PostFunction(*poller_, [this, deadline] { StopHere(deadline); });
 }
 
+// Polls, and runs short tasks between two rounds, until spinning does not pay;
+// then sleeps. If another thread takes over during a task, returns at once: the
+// poller is no longer this thread's.
 void ServerPoller::Drive() {
   poller_->RefreshNow();
   SpinPolicy::Wait wait(&spin_);
@@ -109,6 +114,7 @@ void ServerPoller::Drive() {
     }
     if (++idle_polls % kIdlePolls != 0 && spin_.spins()) continue;
     if (wait.Look(base::Now(), poller_->TransferTime())) continue;
+    // Nothing is lent while the owner sleeps, so the standby may sleep, too.
     threads_.NoteSleep();
     if (poller_->PrepareSleep()) {
       // The last poll before the sleep may have posted a short task.
@@ -164,9 +170,12 @@ void ServerPoller::AcceptHere(IncomingConnection incoming) {
   incoming.id.Reject(Bytes(EncodeReject(reject))).IgnoreError();
 }
 
+// Takes device, reservation and queue pair first, because the id can be
+// rejected with a reason only as long as it is not the Connection's.
 absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   const Provider& provider = *incoming.provider;
   ASSIGN_OR_RETURN(CmWatcher * watcher, WatcherFor(provider));
+  // Further events of the id, a disconnect among them, come to this poller.
   RETURN_IF_ERROR(incoming.id.MigrateTo(watcher->channel()));
   ASSIGN_OR_RETURN(PollerDevice * device,
                    DeviceFor(provider, incoming.id.context()));
@@ -191,6 +200,7 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
       EncodeConnectReply({Connection::OwnLimits(options_)});
   ConnectionParameters parameters;
   parameters.private_data = Bytes(reply);
+  // No more READs at once than the client's device answers and this one makes.
   parameters.initiator_depth =
       std::min(incoming.initiator_depth, device->limits().reads_made);
   parameters.rnr_retry_count = kRnrRetries;
@@ -212,6 +222,8 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
 
 // The client that comes is refused, and finds a place when it tries again.
 // connections_ are in the order in which they came.
+// kEndedTogether in limits.h says why half of the places, and a quarter for
+// one address.
 void ServerPoller::EndOldestUnadmitted(const PollerDevice& device,
                                        const base::SocketAddress& peer) {
   if (device.has_room()) return;
@@ -253,6 +265,7 @@ absl::StatusOr<CmWatcher*> ServerPoller::WatcherFor(const Provider& provider) {
   if (watcher == nullptr) {
     absl::StatusOr<EventChannel> channel = EventChannel::Create(provider);
     if (!channel.ok()) {
+      // The look-up has made an entry, which must not stay null.
       watchers_.erase(&provider);
       return channel.status();
     }
@@ -262,6 +275,8 @@ absl::StatusOr<CmWatcher*> ServerPoller::WatcherFor(const Provider& provider) {
   return watcher.get();
 }
 
+// Makes a device, with the memory that its connections share, when the first
+// client comes through it.
 absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
                                                       ibv_context* context) {
   // A failed device stays for the connections it has, but gets no new ones.
@@ -271,6 +286,7 @@ absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
   PollerDevice::Options options;
   options.max_connections = kMaxConnectionsPerPoller;
   BufferPool::Options& pool = options.shared_pool.emplace();
+  // No peer ever gets a key to this memory.
   pool.access = IBV_ACCESS_LOCAL_WRITE;
   pool.first_region_bytes = kFirstBulkRegionBytes;
   pool.max_bytes = options_.max_bulk_bytes;
@@ -288,6 +304,8 @@ absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
   return raw;
 }
 
+// Refuses the clients that wait, then asks the others for no more calls. Open
+// calls go on until Tick() finds all done or the deadline passed.
 void ServerPoller::StopHere(absl::Time deadline) {
   stopping_ = true;
   for (IncomingConnection& incoming : std::exchange(waiting_, {})) {
@@ -312,6 +330,8 @@ bool ServerPoller::Drained() const {
       });
 }
 
+// Moves a stop to its next step, destroys what has closed, and gives idle
+// memory back.
 void ServerPoller::Tick(absl::Time now) {
   if (now >= refuse_time_) {
     for (const auto& calls : connections_) calls->RefuseCalls();
@@ -336,6 +356,7 @@ void ServerPoller::Tick(absl::Time now) {
     bulk_bytes += pool.registered_bytes();
     gauges_[i]->Update(memory);
   }
+  // Relaxed: other threads only show the numbers, which may be a moment old.
   frame_bytes_.store(frame_bytes, std::memory_order_relaxed);
   bulk_bytes_.store(bulk_bytes, std::memory_order_relaxed);
 }
@@ -347,6 +368,8 @@ bool ServerPoller::AnyClosed() const {
                      });
 }
 
+// Looks at the connections only if a device has seen one close, because there
+// may be a thousand.
 void ServerPoller::Reap() {
   if (!AnyClosed()) return;
   const auto closed = [this](const std::unique_ptr<ServerCalls>& calls) {
@@ -363,6 +386,7 @@ void ServerPoller::Reap() {
       base::Log::OfProcess().Write(LogSeverity::kInfo, text);
     }
     for (auto& [provider, watcher] : watchers_) {
+      // An event must not find a handler that is destroyed next.
       watcher->Unwatch(calls->connection().id());
     }
     return true;

@@ -7,6 +7,8 @@
 
 namespace verbena::transport {
 
+// Opens the stream before its handler has the call, because DATA may come right
+// behind the REQUEST.
 absl::Status ServerStreams::Open(ServerCall* call) {
   const uint32_t most = connection_.options().max_open_streams;
   const uint32_t open = shared_.slots.open_streams();
@@ -34,6 +36,8 @@ absl::Status ServerStreams::Open(ServerCall* call) {
   return absl::OkStatus();
 }
 
+// Lets the RESPONSE wait until all that the handler has written is sent. After
+// a failure only the device's use of the client's memory is waited for.
 void ServerStreams::Finish(ServerCall* call, const absl::Status& failure) {
   CallStream& stream = call->stream_part();
   if (!failure.ok()) {
@@ -66,6 +70,7 @@ void ServerStreams::FinishDrained() {
   base::IntrusiveList<ServerCall>& line = shared_.lines.draining;
   ServerCall* call = line.front();
   while (call != nullptr && connection_.usable()) {
+    // Read now, because Send() may put the call into another line.
     ServerCall* const next = line.Next(call);
     if (call->stream_part().drained()) {
       line.Remove(call);

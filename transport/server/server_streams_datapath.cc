@@ -15,6 +15,8 @@ ServerCall* ServerStreams::Find(uint32_t call_id) {
   return nullptr;
 }
 
+// Passes the bytes to the stream, and serves it only if the client should be
+// allowed to send more.
 void ServerStreams::HandleData(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<FrameHeader>(frame);
   ServerCall* const call = Find(header.call_id);

@@ -18,6 +18,8 @@ ServerCall* ServerStreams::FindOpen(uint32_t call_id) {
 
 // --- What the client sends ---
 
+// Checks the places before it looks for the call: memory outside of the arenas
+// costs the client its connection even if nobody wants the message.
 void ServerStreams::HandleLongMessage(absl::Span<const uint8_t> frame) {
   const auto header = LoadHeader<LongMessageHeader>(frame);
   IncomingMessage message;
@@ -53,6 +55,8 @@ void ServerStreams::HandleLongMessage(absl::Span<const uint8_t> frame) {
   line_.Serve(call->stream());
 }
 
+// Allocates for both parts together, behind the calls that wait for memory. A
+// stream that finds none is served again by ServeReadWaiters().
 bool ServerStreams::StartRead(uint32_t call_id, uint64_t number,
                               IncomingMessage* message) {
   ServerCall* const call = FindOpen(call_id);
@@ -72,6 +76,7 @@ bool ServerStreams::StartRead(uint32_t call_id, uint64_t number,
     read_waiters_.push_back(call_id);
     return false;
   }
+  // There will never be memory for it, so the stream cannot go on.
   if (!status.ok()) {
     call->stream()->Fail(status);
     Fail(call);
@@ -93,9 +98,11 @@ bool ServerStreams::StartRead(uint32_t call_id, uint64_t number,
 }
 
 void ServerStreams::ServeReadWaiters() {
+  // Taken out first, because Serve() may add them again.
   const std::vector<uint32_t> waiters = std::exchange(read_waiters_, {});
   for (const uint32_t call_id : waiters) {
     ServerCall* const call = FindOpen(call_id);
+    // The stream has ended meanwhile.
     if (call == nullptr) continue;
     call->stream_part().read_waits = false;
     line_.Serve(call->stream());
@@ -124,6 +131,7 @@ void ServerStreams::OnWritePosted(ServerCall* call) {
   --stream.transfers;
   if (--stream.writes_left > 0) return;
   stream.is_written = true;
+  // SendWaiting() goes round once more, because the MESSAGE may follow now.
   write_posted_ = true;
   if (stream.messages->is_open()) line_.Serve(stream.messages.get());
 }
@@ -131,11 +139,14 @@ void ServerStreams::OnWritePosted(ServerCall* call) {
 void ServerStreams::OnReadDone(ServerCall* call, uint64_t number) {
   --call->stream_part().transfers;
   if (call->stream()->is_open()) call->stream()->OnRead(number);
+  // A RESPONSE may have waited for this READ: see CallStream::drained().
   connection_.NoteWaiting();
 }
 
 // --- What goes to the client ---
 
+// Keeps the lease for the next long message. A LEASE of no bytes says that none
+// is to come, so that the stream need not wait.
 void ServerStreams::HandleLease(const LeaseHeader& header, ServerCall* call) {
   // The LEASE may have crossed the RESPONSE.
   if (FindOpen(header.frame.call_id) == nullptr) return;
@@ -157,6 +168,8 @@ void ServerStreams::HandleLease(const LeaseHeader& header, ServerCall* call) {
   line_.Serve(stream.messages.get());
 }
 
+// Takes a message through three turns: its WRITEs are started, then all are
+// posted, then its MESSAGE is sent. The queue pair keeps that order.
 LongMessageCarrier::Outcome ServerStreams::SendLong(uint32_t call_id,
                                                     LongMessage* message) {
   ServerCall* const call = FindOpen(call_id);
@@ -174,6 +187,8 @@ LongMessageCarrier::Outcome ServerStreams::SendLong(uint32_t call_id,
   return StartWrite(call, *message, place);
 }
 
+// Takes the first lease that is long enough. If all are too short, they go back
+// one by one; if there is none, the client has said whether to wait.
 LongMessageCarrier::Outcome ServerStreams::StartWrite(
     ServerCall* call, const LongMessage& message, Placement place) {
   CallStream& stream = call->stream_part();
@@ -232,6 +247,8 @@ LongMessageCarrier::Outcome ServerStreams::SendWritten(
   const ArenaPlace begin = {lease.arena, lease.offset};
   ArenaPlace attachment_at = begin;
   if (!place.message_inline) {
+    // The attachment stands behind the message, as in the reply lease of
+    // a call.
     attachment_at.offset +=
         static_cast<uint32_t>(AlignPart(message.message.size()));
   }

@@ -19,6 +19,8 @@ absl::Time StallGuard::NextTick() const {
   return next;
 }
 
+// Looks at the lines only when the earliest expiry has come. Calls that stay
+// note theirs anew.
 void StallGuard::EndExpired(absl::Time now) {
   ServerLines& lines = shared_.lines;
   lines.expiry = absl::InfiniteFuture();
@@ -44,6 +46,8 @@ void StallGuard::EndExpired(absl::Time now) {
   }
 }
 
+// Ends a call by what it waits for, because each wait has its own line, and its
+// own memory to give back.
 void StallGuard::EndWaiting(ServerCall* call, const absl::Status& status) {
   switch (call->state()) {
     case ServerCallState::kPendingQueued:
@@ -63,6 +67,8 @@ void StallGuard::EndWaiting(ServerCall* call, const absl::Status& status) {
   }
 }
 
+// Begins the line at the credits that were spent: the number changes with each
+// credit that comes. The end is reached when all that waits now has had one.
 std::optional<StallWatch::Line> StallGuard::AwaitedCredits() const {
   const ServerLines& lines = shared_.lines;
   const uint64_t waiting = uint64_t{lines.frames.size()} +
@@ -72,6 +78,8 @@ std::optional<StallWatch::Line> StallGuard::AwaitedCredits() const {
   return StallWatch::Line{*spent, *spent + waiting};
 }
 
+// Ends the connection for the first three, because the device may use the
+// memory until the queue pair is flushed. For want of a LEASE only calls end.
 void StallGuard::WatchClient(absl::Time now) {
   if (parts_.Tick(now, intake_.unfinished())) {
     return Drop("did not finish a frame that it had begun");
@@ -83,6 +91,7 @@ void StallGuard::WatchClient(absl::Time now) {
     return Drop("completed nothing of what was sent, read or written");
   }
   std::optional<uint64_t> asked;
+  // The number stands for the first call in the line, and changes with it.
   if (!shared_.lines.leases.empty()) asked = shared_.lines.leases_passed;
   if (leases_.Tick(now, asked)) EndUnlent(now);
 }

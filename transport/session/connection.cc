@@ -50,6 +50,9 @@ Connection::Connection(Poller& poller, PollerDevice& device,
 
 Connection::~Connection() { CHECK(!has_queue_pair_); }
 
+// Removes the connection from its device first, so no completion finds it by
+// the number of a queue pair that is gone. Receives and reservation go back
+// last, because the device may write to them until DestroyQp().
 void Connection::DestroyQueuePair() {
   device().RemoveConnection(id_.qp()->qp_num);
   id_.DestroyQp();
@@ -70,6 +73,8 @@ PeerLimits Connection::OwnLimits(const EndpointOptions& options) {
   return limits;
 }
 
+// Sets both attributes in one call. If that fails, looks at the queue pair's
+// state, to tell a peer that has gone from a device that refuses.
 absl::Status Connection::FixQueuePair() {
   // iWARP has no such timer, and READs arrive as remote writes there: what a
   // peer may reach is for the keys of memory alone to say. Nor does siw look
@@ -100,12 +105,16 @@ absl::Status Connection::FixQueuePair() {
 
 void Connection::SendGoAway() {
   if (life().ending()) return;
+  // The GOAWAY goes out once the connection is open. Frames that complete
+  // silently would leave sends_done() false, so none do from now on.
   goaway_due_ = true;
   SignalAll();
   device().Touch(this);
   SendOwedControl();
 }
 
+// Ends the connection at each event that tells of its loss. The peer's silence
+// counts from ESTABLISHED on.
 void Connection::OnCmEvent(const CmEvent& event) {
   switch (event.type) {
     case RDMA_CM_EVENT_ESTABLISHED:
@@ -133,6 +142,8 @@ void Connection::OnCmEvent(const CmEvent& event) {
 
 void Connection::OnDisconnected(const absl::Status& reason) {
   // The connection manager may be faster than the completion queue.
+  // The number of polls is bounded, because other connections of the device may
+  // have completions without end.
   uint32_t polls_left = calls_.WantsTheRest() ? device().PollsToEmpty() : 0;
   while (!life().ending() && polls_left > 0 && device().Poll() > 0) {
     --polls_left;
@@ -156,6 +167,8 @@ void Connection::ProtocolError(absl::string_view what) {
 }
 
 absl::Status Connection::ExpectSums() {
+  // A slot must hold the parts of a RESPONSE that have no other place, and the
+  // sums behind them.
   constexpr uint32_t kLeast = kMinBufferBytes + sizeof(FrameSums);
   if (peer_limits().buffer_bytes < kLeast) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -185,6 +198,8 @@ void Connection::PartDamaged(absl::string_view part, uint64_t bytes,
                stated, found);
 }
 
+// DATA_LOSS has BeginClose() mark the BYE as kFlagDamaged, which needs no
+// credit: the last credits may have stood in the damaged frame.
 void Connection::CloseDamaged(absl::string_view what, uint32_t stated,
                               uint32_t found) {
   Refuse(absl::DataLossError(absl::StrCat(
@@ -194,6 +209,9 @@ void Connection::CloseDamaged(absl::string_view what, uint32_t stated,
       ", and was sent with 0x", absl::Hex(stated, absl::kZeroPad8))));
 }
 
+// Ends the calls last: a call that is started from inside OnClosing() finds the
+// connection ending, and failure() says why. Once it is ending, a further
+// reason is dropped, because it follows from the first.
 void Connection::BeginClose(const absl::Status& reason, bool tell_peer) {
   if (life().ending()) return;
   CHECK(!reason.ok());
@@ -206,6 +224,7 @@ void Connection::BeginClose(const absl::Status& reason, bool tell_peer) {
   if (tell_peer && SendControl(FrameType::kBye, reason.message(), flags)) {
     // A device that refused to post it has closed the connection already.
     if (life().ending()) return;
+    // A queue pair that is closed at once drops what it has not sent.
     ending_.AwaitBye();
   } else {
     ending_.Disconnect();
@@ -238,6 +257,8 @@ void Connection::FailPostSlow(int error) {
 }
 
 void Connection::OnForeignReceive(ibv_wc_opcode opcode) {
+  // Frames are only ever sent by SEND. Besides that only a WRITE with immediate
+  // data takes a receive.
   if (opcode != IBV_WC_RECV_RDMA_WITH_IMM) {
     return OnMisreport("that a receive was taken by no message");
   }
@@ -254,12 +275,14 @@ void Connection::OnTick(absl::Time now) {
     if (!life().ending()) SendOwedControl();
     FlushNow();
   }
+  // Any of the steps above may have begun the end.
   ending_.Tick();
 }
 
 absl::Time Connection::NextTick() const {
   if (life().ending()) return ending_.NextTick();
   const absl::Time deadline = std::min(calls_.NextTick(), balance_.NextTick());
+  // While silence means nothing, the keepalive sends no PING and needs no tick.
   return calls_.silence() != Keepalive::Silence::kFine
              ? std::min(deadline, keepalive_.NextTick())
              : deadline;
@@ -281,6 +304,8 @@ void Connection::KeepAlive(absl::Time now) {
   }
 }
 
+// Handles the frames that are about the connection. An answer is only noted as
+// owed here, because it may have to wait for a credit.
 void Connection::HandleControl(FrameType type,
                                absl::Span<const uint8_t> frame) {
   switch (type) {
@@ -291,6 +316,7 @@ void Connection::HandleControl(FrameType type,
       calls_.OnGoAway();
       return;
     case FrameType::kBye: {
+      // The peer chose the bytes, so control characters among them are escaped.
       const std::string reason = absl::Utf8SafeCHexEscape(absl::string_view(
           reinterpret_cast<const char*>(frame.data()) + sizeof(FrameHeader),
           frame.size() - sizeof(FrameHeader)));

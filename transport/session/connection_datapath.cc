@@ -27,6 +27,7 @@ bool CutTrain(absl::Span<const uint8_t>* frame,
 
 // Whether a client may have sent the frame before it read the WELCOME.
 bool PrecedesSums(absl::Span<const uint8_t> frame) {
+  // A frame with sums is longer than its header says, which FrameError() finds.
   if (FrameError(frame) != nullptr) return false;
   switch (HeaderIn<FrameHeader>(frame).type) {
     case FrameType::kCredentials:
@@ -54,6 +55,7 @@ void Connection::OnReceive(absl::Span<const uint8_t> frame) {
   const char* error = nullptr;
   absl::Span<const uint8_t> rest;  // A train's other frames.
   if (ABSL_PREDICT_FALSE(!plain)) {
+    // A plain frame fills its SEND, so only another one can begin a train.
     if (allows_trains()) plain = CutTrain(&frame, &rest);
     if (!plain) error = FrameError(frame);
   }
@@ -67,6 +69,8 @@ void Connection::OnReceive(absl::Span<const uint8_t> frame) {
     // A device that refuses receives has ended all its connections.
     if (life().ending()) return device().JoinRound(this);
   }
+  // FinishRound() rings the doorbell for all that this frame brings about, and
+  // sends the GRANT that it may have made due.
   device().JoinRound(this);
   if (ABSL_PREDICT_TRUE(plain)) {
     balance_.NoteServed();
@@ -121,6 +125,8 @@ void Connection::OnTrain(absl::Span<const uint8_t> rest) {
   }
 }
 
+// Frames of a client that has not read the WELCOME have no sums. From the first
+// frame with sums on, each frame must have them.
 bool Connection::CheckSums(absl::Span<const uint8_t>* frame) {
   FrameSums stated = {};
   uint32_t found = 0;
@@ -131,6 +137,8 @@ bool Connection::CheckSums(absl::Span<const uint8_t>* frame) {
     return false;
   }
   peer_began_sums_ = true;
+  // The parts in an arena may come later: whoever takes them compares
+  // their sums.
   received_sums_ = stated.parts;
   return true;
 }
@@ -142,11 +150,13 @@ void Connection::OnSendDone(uint64_t wr_id, ibv_wc_status status) {
           wr_id, [this](void* tag) { calls_.OnTransferDone(tag); }))) {
     OnMisreport("the completion of a request that was not under way");
   }
+  // The queue has room again: FinishRound() sends what waits for it.
   device().JoinRound(this);
 }
 
 void Connection::FinishRound() {
   if (ABSL_PREDICT_TRUE(!life().ending())) {
+    // Frames of calls go first: each carries the limit, and may save a GRANT.
     if (calls_wait_) calls_wait_ = calls_.SendWaiting();
     SendOwedControl();
   }
@@ -157,6 +167,7 @@ void Connection::FinishRound() {
   }
 }
 
+// Outside of a round nothing may wait for the next one, so it goes at once.
 void Connection::SendWaitingSoon() {
   if (ABSL_PREDICT_TRUE(poller().in_round())) {
     device().JoinRound(this);

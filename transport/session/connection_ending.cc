@@ -18,6 +18,8 @@ constexpr absl::Duration kIwarpDrainTimeout = absl::Milliseconds(10);
 
 }  // namespace
 
+// Counts at once what a correct peer may still send, because no header tells it
+// of further credits while the BYE is on its way.
 void ConnectionEnding::AwaitBye() {
   sender_.Transition(ConnectionState::kSayingBye);
   late_frames_left_ = sender_.credit_flow().FramesToCome();
@@ -37,6 +39,8 @@ void ConnectionEnding::OnLateFrame() {
 
 void ConnectionEnding::Disconnect() {
   sender_.Transition(ConnectionState::kDraining);
+  // Receives stop before the error state, in which some devices complete each
+  // at once: posting those again would never end.
   sender_.receives().Stop();
   // Puts the queue pair into the error state too. Fails when it never was
   // connected or the peer was faster; the transition below covers that.
@@ -45,6 +49,8 @@ void ConnectionEnding::Disconnect() {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_ERR;
   device.provider().verbs.modify_qp(id_.qp(), &attributes, IBV_QP_STATE);
+  // The marker comes after the error state. Its flush then ends everything that
+  // was posted before it, the silent successes included.
   const bool marked = sender_.send_queue().PostDrainMarker();
   // Without its completion there is nothing to wait for.
   deadline_ = base::Now();
@@ -52,11 +58,15 @@ void ConnectionEnding::Disconnect() {
   deadline_ += device.limits().iwarp ? kIwarpDrainTimeout : kDrainTimeout;
 }
 
+// Both steps may follow each other at once: where the device has refused the
+// marker, Disconnect() leaves nothing to wait for.
 void ConnectionEnding::Check() {
   if (sender_.state() == ConnectionState::kSayingBye &&
       (sender_.sends_done() || base::Now() >= deadline_)) {
     Disconnect();
   }
+  // While somebody outside has a call, the table must stay, whatever the device
+  // has flushed.
   if (sender_.state() == ConnectionState::kDraining && !calls_.InUse() &&
       (flushed() || base::Now() >= deadline_)) {
     sender_.Transition(ConnectionState::kClosed);

@@ -11,6 +11,9 @@ constexpr const char* kNames[kStates] = {"connecting", "open", "saying bye",
                                          "draining", "closed"};
 
 // By the state before (rows) and the state after (columns).
+// No state leads back: a connection that has failed is never used again.
+// Only kDraining leads to kClosed, because the device must let go of the
+// memory first.
 constexpr bool kLegal[kStates][kStates] = {
     {false, true, true, true, false},    // connecting
     {false, false, true, true, false},   // open
@@ -32,6 +35,7 @@ bool IsLegalTransition(ConnectionState from, ConnectionState to) {
 void ConnectionLife::Transition(ConnectionState state) {
   CHECK(IsLegalTransition(state_, state))
       << ConnectionStateName(state_) << " to " << ConnectionStateName(state);
+  // Each connection counts in one state only.
   Here().Subtract();
   state_ = state;
   // Closed connections are not counted, or the gauge would only grow.

@@ -16,6 +16,8 @@ constexpr absl::Duration kIdleTime = absl::Seconds(1);
 }  // namespace
 
 void CreditBalance::SendGrant() {
+  // Without room the GRANT stays due. The next completion makes room, and
+  // FinishRound() comes back here.
   if (!sender_.send_queue().HasFrameRoom()) return;
   // A peer that calls while nothing is sent to it would need one GRANT a call.
   if (std::exchange(served_, false) && credits_.window() == kIdleCredits) {
@@ -31,6 +33,8 @@ void CreditBalance::SendGrant() {
   sender_.SendAnyFrame(sizeof(header), /*signalled=*/false);
 }
 
+// Doubles the window, up to kCredits. The device posts the receives before any
+// header grants them.
 void CreditBalance::GrowWindow() {
   const uint32_t window = credits_.window();
   credits_.GrowWindow(sender_.device().GrowReceives(
@@ -41,6 +45,7 @@ void CreditBalance::Tick(absl::Time now) {
   if (!sender_.usable()) return;
   if (credits_.TakeActivity()) idle_since_ = now;
   if (now - idle_since_ < kIdleTime || !credits_.HoldsIdle()) return;
+  // A RETURN that finds no room now is tried again after another kIdleTime.
   idle_since_ = now;
   GiveReceivesBack(credits_.ShrinkWindow());
   if (credits_.available() > kIdleCredits) SendReturn();
@@ -60,6 +65,8 @@ bool CreditBalance::TakeReturn(uint32_t count) {
   return true;
 }
 
+// Gives back all credits but the one that this frame takes. The peer then
+// shrinks its window, and with that its receives.
 void CreditBalance::SendReturn() {
   if (!sender_.send_queue().HasFrameRoom()) return;
   uint8_t* const out = sender_.BeginAnyFrame(sizeof(ReturnHeader));

@@ -18,6 +18,8 @@ uint32_t InlineAttachmentBytes(absl::Span<const uint8_t> frame) {
 
 }  // namespace
 
+// Copies each part behind those before it. Any other frame in between is an
+// error: only frames that need no credit may come there.
 const char* FrameAssembly::Add(absl::Span<const uint8_t> frame,
                                BufferPool* pool) {
   const FrameHeader header = LoadHeader<FrameHeader>(frame);
@@ -34,6 +36,8 @@ const char* FrameAssembly::Add(absl::Span<const uint8_t> frame,
   return nullptr;
 }
 
+// Takes memory for the whole frame, whose length the first header states.
+// FrameError() has bounded it by kContinuedBytesMax.
 const char* FrameAssembly::Begin(absl::Span<const uint8_t> frame,
                                  BufferPool* pool) {
   FrameHeader header = LoadHeader<FrameHeader>(frame);
@@ -44,7 +48,10 @@ const char* FrameAssembly::Begin(absl::Span<const uint8_t> frame,
   const uint64_t before = bytes - InlineAttachmentBytes(frame);
   memory_ = pool == nullptr ? Buffer::Plain(bytes + kPartAlignment)
                             : pool->AllocateOrPlain(bytes + kPartAlignment);
+  // The frame begins so far into the block that the attachment, its last part,
+  // lies on a multiple of kPartAlignment.
   memory_.Narrow(AlignPart(before) - before, bytes);
+  // Handlers see a frame as if it had come in one SEND.
   header.flags &= static_cast<uint8_t>(~kFlagContinued);
   std::memcpy(memory_.data(), frame.data(), frame.size());
   std::memcpy(memory_.data(), &header, sizeof(header));

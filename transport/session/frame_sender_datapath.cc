@@ -40,6 +40,7 @@ void FrameSender::FlushNow() {
 void FrameSender::SendAnyFrame(uint32_t bytes, bool signalled,
                                uint32_t invalidates) {
   credits_.Stamp(send_.frame());
+  // Behind Stamp(), because the sum covers what the header says of credits.
   if (ABSL_PREDICT_FALSE(sum_bytes_ > 0)) {
     bytes =
         AppendSums(send_.frame(), bytes, std::exchange(part_sums_, PartSums()));
@@ -56,6 +57,8 @@ void FrameSender::SendAnyFrame(uint32_t bytes, bool signalled,
   }
 }
 
+// Lets calls that follow join the frame in a train. A SEND invalidates a single
+// key, so a frame with a key stays alone.
 void FrameSender::SendCall(uint32_t bytes, uint32_t invalidates) {
   if (!send_.begun_in_train()) {
     SendAnyFrame(bytes, /*signalled=*/false, invalidates);
@@ -69,6 +72,8 @@ void FrameSender::SendCall(uint32_t bytes, uint32_t invalidates) {
 bool FrameSender::CanSendContinued(uint64_t frame_bytes,
                                    uint32_t spare_credits) {
   if (frame_bytes > continued_bytes_max_) return false;
+  // All parts go now or none: nothing else that needs a credit may come
+  // between them.
   const uint32_t sends = static_cast<uint32_t>(SendsFor(frame_bytes));
   return CanSend(spare_credits + sends - 1) && send_.HasRoomFor(sends);
 }
@@ -82,6 +87,7 @@ void FrameSender::SendContinued(absl::Span<uint8_t> frame,
   header.flags |= kFlagContinued;
   std::memcpy(frame.data(), &header, sizeof(header));
   const size_t first = std::min<size_t>(SendRoom(), frame.size());
+  // No credits are spared here: CanSendContinued() has seen to that.
   uint8_t* out = BeginFrame(static_cast<uint32_t>(first), /*spare_credits=*/0);
   if (out == nullptr) return;
   std::memcpy(out, frame.data(), first);
@@ -103,10 +109,14 @@ void FrameSender::SendContinued(absl::Span<uint8_t> frame,
   }
 }
 
+// Sends at once or not at all. A frame that cannot go now stays owed:
+// see Connection::SendOwedControl().
 bool FrameSender::SendControl(FrameType type, absl::string_view body,
                               uint8_t flags) {
   if (NeedsCredit(type, flags) && !credits_.has_credit()) return false;
   if (!send_.HasFrameRoom()) return false;
+  // Only a BYE has a body. A reason that is too long is cut, because the peer
+  // must hear of the end in any case.
   body = body.substr(0, SendRoom() - sizeof(FrameHeader));
   FrameHeader header = PlainHeader(type, 0);
   header.flags = flags;
@@ -118,6 +128,8 @@ bool FrameSender::SendControl(FrameType type, absl::string_view body,
   if (!body.empty()) {
     std::memcpy(out + sizeof(header), body.data(), body.size());
   }
+  // The completion of a BYE ends the wait for it (sends_done()), so the frame
+  // must not complete silently.
   SendAnyFrame(bytes, /*signalled=*/true);
   return true;
 }

@@ -9,6 +9,7 @@ SendQueue::~SendQueue() {
   // A device that never flushed what it had: the queue pair is gone, so it
   // touches nothing any more.
   while (!idle()) Complete(done_, [](void*) {});
+  // The device has never seen these work requests.
   if (batch_ != nullptr) {
     batch_->Clear();
     batches_.Release(batch_);

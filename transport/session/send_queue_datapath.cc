@@ -12,6 +12,8 @@ namespace verbena::transport {
 inline ibv_send_wr* SendQueue::Add(const void* local, uint32_t bytes,
                                    uint32_t lkey) {
   CHECK_LT(posted_ - done_, kRecords);
+  // A train ends when anything else is posted: it must be the last work request
+  // of the batch.
   train_ = nullptr;
   ibv_send_wr* const wr = batch_->Add();
   wr->wr_id = posted_;
@@ -40,6 +42,9 @@ inline int SendQueue::Count(unsigned int flags) {
   return ABSL_PREDICT_FALSE(batch_->full()) ? Flush() : 0;
 }
 
+// Chooses inline or not by the length that was written, which may be less than
+// BeginFrame() was asked for. The record tells Complete() which buffer the
+// frame holds.
 int SendQueue::PostFrame(uint32_t bytes, bool signalled, uint32_t invalidates) {
   CHECK(frame_ != nullptr);
   if (posted_ - done_ >= kOwnSends) TakeShared();
@@ -63,6 +68,7 @@ int SendQueue::PostFrame(uint32_t bytes, bool signalled, uint32_t invalidates) {
     wr->opcode = IBV_WR_SEND_WITH_INV;
     wr->invalidate_rkey = invalidates;
   }
+  // The record has the buffer from now on, until a completion.
   if (held) spare_buffer_ = SendBuffers::kNone;
   frame_ = nullptr;
   ++frames_posted_;
@@ -95,6 +101,7 @@ bool SendQueue::MoveTrainToBuffer() {
   train_->sg_list->addr = reinterpret_cast<uintptr_t>(buffers_.At(buffer));
   train_->sg_list->lkey = buffers_.lkey(buffer);
   train_->send_flags &= ~unsigned{IBV_SEND_INLINE};
+  // The train was counted with its first frame, so its record is the last.
   records_[(posted_ - 1) % kRecords].buffer = buffer;
   // As in PostFrame().
   if (buffers_.Scarce()) {
@@ -110,9 +117,12 @@ int SendQueue::PostInTrain(uint32_t bytes) {
   train_bytes_ = static_cast<uint32_t>(train_frame_ - train) + bytes;
   train_->sg_list->length = train_bytes_;
   train_frame_ = nullptr;
+  // A full train goes at once, so that no more calls wait for its doorbell.
   return ++train_frames_ == kTrainFrames ? Flush() : 0;
 }
 
+// Counts the binding as a frame, which is signalled as seldom: nothing waits
+// for its own completion.
 int SendQueue::PostBind(ibv_mw* window, uint32_t rkey,
                         const ibv_mw_bind_info& part) {
   const unsigned int flags =
@@ -140,6 +150,7 @@ int SendQueue::PostBulk(ibv_wr_opcode opcode, const BulkChunk& chunk,
   return Count(IBV_SEND_SIGNALED);
 }
 
+// Signalled, because the tag says when the memory may be used again.
 int SendQueue::PostInvalidate(uint32_t rkey, void* tag) {
   AddOther(IBV_WR_LOCAL_INV, {tag, SendBuffers::kNone, Kind::kBulk},
            IBV_SEND_SIGNALED)
@@ -160,6 +171,8 @@ bool SendQueue::PostDrainMarker() {
   if (batch_ == nullptr) batch_ = batches_.Acquire();
   // The marker has room of its own, beyond the shared work requests.
   ibv_send_wr* const wr = Add(nullptr, 0, 0);
+  // The queue pair is in the error state, so the empty SEND never reaches
+  // the peer.
   records_[posted_ % kRecords].kind = Kind::kMarker;
   wr->num_sge = 0;
   wr->opcode = IBV_WR_SEND;
@@ -180,6 +193,9 @@ int SendQueue::Flush() {
   return error;
 }
 
+// Goes from the oldest request to the one that completed, because frames before
+// that have completed silently. A READ or WRITE in between ends the walk until
+// it completes itself.
 bool SendQueue::Complete(uint64_t wr_id,
                          absl::FunctionRef<void(void*)> bulk_done) {
   if (ABSL_PREDICT_FALSE(wr_id < done_ || wr_id >= posted_)) return false;
@@ -192,6 +208,7 @@ bool SendQueue::Complete(uint64_t wr_id,
       NoteOvertaking(wr_id);
       return true;
     }
+    // Before bulk_done(), which may post something else into this room.
     ++done_;
     if (shared_held_ > 0 && posted_ - done_ < kOwnSends + shared_held_) {
       shared_.Release();

@@ -11,12 +11,15 @@ void LongMessage::LeavePool(const BufferPool& pool) {
   for (Buffer* const part : {&message, &attachment}) {
     if (!pool.Owns(*part)) continue;
     Buffer plain = Buffer::PlainIfAny(part->size());
+    // Without memory the part stays where it is: others wait on.
     if (plain.empty()) continue;
     std::memcpy(plain.data(), part->data(), part->size());
     *part = std::move(plain);
   }
 }
 
+// Leaves out of the frame what lies in an arena, and says where it is. Callers
+// place no message all inline, so the body holds one part at most.
 bool SendMessageFrame(FrameSender& connection, uint32_t call_id,
                       const LongMessage& message, Placement place,
                       ArenaPlace message_at, ArenaPlace attachment_at) {
@@ -43,6 +46,8 @@ bool SendMessageFrame(FrameSender& connection, uint32_t call_id,
   }
   header.frame.body_bytes = static_cast<uint32_t>(body.size());
   const uint32_t bytes = static_cast<uint32_t>(sizeof(header) + body.size());
+  // Spares as many credits as a request does, so that CANCEL, LEASE and ARENA
+  // find one.
   uint8_t* const out =
       connection.BeginFrame(bytes, connection.RequestReserve());
   if (out == nullptr) return false;

@@ -7,6 +7,7 @@ namespace verbena::transport {
 void MessageStream::Run() {
   // Before anything is looked at: what is done from now on is posted again.
   posted_.exchange(false, std::memory_order_acq_rel);
+  // A stream that is not open yet is served by Open().
   if (line_ != nullptr) line_->Serve(this);
 }
 
@@ -37,16 +38,20 @@ MessageStream::Sent MessageStream::SendFrame(FrameSender& connection) {
     return reader_.SendWindow(connection, call_id_) ? Sent::kFrame
                                                     : Sent::kBlocked;
   }
+  // READs of long messages cost no frame, so they are started in every turn.
   LongMessageCarrier& carrier = line_->carrier();
   reader_.StartReads(call_id_, carrier);
   // A READ for which there will never be memory has closed the stream.
   if (!is_open()) return Sent::kNothing;
   const Sent lent = reader_.SendLease(call_id_, carrier);
   if (lent != Sent::kNothing) return lent;
+  // Fetch() empties the outbox, so a writer that waits has room before anything
+  // is sent.
   WakeWriter(writer_.Fetch());
   return writer_.SendFrame(connection, call_id_, carrier);
 }
 
+// Tells the owner only when the answer is another.
 void MessageStream::NoteProgress() {
   const bool pending =
       line_ != nullptr && (is_linked() || !sent_all() || GrantDue());
@@ -55,6 +60,8 @@ void MessageStream::NoteProgress() {
   if (owner_ != nullptr) owner_->OnPending(pending);
 }
 
+// Tells reader and writer last: they find that the stream is over when they
+// look again.
 void MessageStream::End() {
   line_ = nullptr;
   reader_.End();

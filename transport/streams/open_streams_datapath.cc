@@ -4,6 +4,8 @@ namespace verbena::transport {
 
 void OpenStreams::Serve(MessageStream* stream) {
   if (!stream->is_linked()) line_.PushBack(stream);
+  // Noted first, so that the stream is served at the end of the round, or at
+  // once outside of one.
   connection_.NoteWaiting();
   connection_.SendWaitingSoon();
 }
@@ -13,6 +15,8 @@ void OpenStreams::Close(MessageStream* stream) {
   stream->End();
 }
 
+// Gives each stream a turn of one frame, until the connection has no room or no
+// stream has anything to send.
 bool OpenStreams::Send() {
   // Each is taken out before it is tried: sending may lose the connection, and
   // that ends all of them.

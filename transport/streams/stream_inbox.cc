@@ -8,11 +8,15 @@ namespace verbena::transport {
 using base::MutexLock;
 using State = IncomingMessage::State;
 
+// Swaps the buffers, so that the reader takes all that has come for one look at
+// the mutex.
 StreamResult StreamInbox::Take(base::ByteBuffer* read, bool* post) {
   const MutexLock lock(mutex_);
   read->Swap(bytes_);
   if (!read->empty()) return StreamResult::kDone;
   if (last_came_) return StreamResult::kOver;
+  // Relaxed: if the poller's thread must see it, `*post` has it look, and
+  // posted_ of the stream keeps the order.
   reader_waits_.store(true, std::memory_order_relaxed);
   // The rest of a stalled message is granted only to a reader who waits.
   *post = stalled_.load(std::memory_order_relaxed);
@@ -31,6 +35,7 @@ StreamResult StreamInbox::PeekLong(bool* post) {
 }
 
 LongMessage StreamInbox::TakeLong(bool* shared) {
+  // Relaxed: only the reader writes it, and this is the reader.
   const uint64_t number = longs_taken_.load(std::memory_order_relaxed);
   LongMessage taken;
   {
@@ -40,6 +45,7 @@ LongMessage StreamInbox::TakeLong(bool* shared) {
     taken = std::exchange(next.parts, LongMessage());
     *shared = next.shared;
   }
+  // Relaxed: StartReads() may see it late, and then READs a message later.
   long_bytes_taken_.fetch_add(taken.bytes(), std::memory_order_relaxed);
   // Last: the poller's thread may use the place again.
   longs_taken_.store(number + 1, std::memory_order_release);
@@ -53,6 +59,8 @@ bool StreamInbox::Put(absl::Span<const uint8_t> messages) {
   return true;
 }
 
+// A message that came in parts is handed over without a copy if the reader has
+// taken all before it.
 bool StreamInbox::Put(base::ByteBuffer message) {
   const MutexLock lock(mutex_);
   if (bytes_.empty()) {
@@ -64,6 +72,8 @@ bool StreamInbox::Put(base::ByteBuffer message) {
   return true;
 }
 
+// Puts the message in its place and a mark among the bytes, so that the reader
+// finds it in order. The reader is woken only when the message is here.
 bool StreamInbox::PutLong(IncomingMessage message) {
   const bool here = message.state == State::kHere;
   const uint64_t bytes = message.bytes();
@@ -85,6 +95,8 @@ bool StreamInbox::PutLong(IncomingMessage message) {
   return true;
 }
 
+// READs long messages in their order, up to kMaxStreamWindowBytes ahead of the
+// reader. The first that has to wait ends the walk.
 void StreamInbox::StartReads(uint32_t call_id, LongMessageCarrier& carrier) {
   while (longs_started_ < longs_told_) {
     IncomingMessage& next = Place(longs_started_);
@@ -95,6 +107,7 @@ void StreamInbox::StartReads(uint32_t call_id, LongMessageCarrier& carrier) {
     // stream would stand still.
     const bool awaited = longs_taken() == longs_started_ && reader_waits();
     if (!awaited && unread + bytes > kMaxStreamWindowBytes) return;
+    // Without the mutex: until the state changes, the place is the poller's.
     if (!carrier.StartRead(call_id, longs_started_, &next)) return;
     {
       const MutexLock lock(mutex_);
@@ -107,6 +120,7 @@ void StreamInbox::StartReads(uint32_t call_id, LongMessageCarrier& carrier) {
 
 void StreamInbox::OnRead(uint64_t number) {
   IncomingMessage& message = Place(number);
+  // Message and attachment are READ apart, and the reader gets both.
   if (--message.reads_left > 0) return;
   const MutexLock lock(mutex_);
   message.state = State::kHere;
@@ -114,6 +128,8 @@ void StreamInbox::OnRead(uint64_t number) {
 }
 
 void StreamInbox::NoteState(bool stalled, bool last) {
+  // Only the poller's thread writes stalled_, so no mutex is needed to find
+  // that nothing has changed.
   if (!last && stalled == stalled_.load(std::memory_order_relaxed)) return;
   const MutexLock lock(mutex_);
   // The reader looks at it after it has said that it waits.
@@ -134,6 +150,7 @@ void StreamInbox::LeavePool(const BufferPool& pool) {
   uint64_t number = longs_taken_.load(std::memory_order_relaxed);
   for (; number < longs_started_; ++number) {
     IncomingMessage& message = Place(number);
+    // A device may write to the others, which must stay where they are.
     if (message.state == State::kHere) message.parts.LeavePool(pool);
   }
 }

@@ -20,6 +20,8 @@ uint64_t BytesOf(const MessageHeader& header) {
 
 // --- The reader ---
 
+// Looks into the bytes that the reader has, and takes more only when those are
+// used up.
 StreamResult StreamReader::Next(MessageHeader* header, bool* post) {
   if (read_at_ == reading_.size()) {
     reading_.Clear(kKeptBytes);
@@ -34,6 +36,8 @@ StreamResult StreamReader::Next(MessageHeader* header, bool* post) {
   return inbox_.PeekLong(post);
 }
 
+// Returns views into reading_, which stay until the next Read(). The poller
+// hears of it only when the window says so.
 StreamResult StreamReader::Read(StreamMessage* message, bool* post) {
   // The next one may need the memory.
   reading_long_ = LongMessage();
@@ -53,10 +57,14 @@ StreamResult StreamReader::Read(StreamMessage* message, bool* post) {
   return StreamResult::kDone;
 }
 
+// Copies the message if the peer may still write to it. The attachment is
+// handed over as it is.
 StreamResult StreamReader::ReadLong(StreamMessage* message, bool* post) {
   bool shared = false;
   reading_long_ = inbox_.TakeLong(&shared);
   read_at_ += sizeof(MessageHeader);
+  // There is room for another long message, which a WINDOW or a READ
+  // may follow.
   *post = true;
   if (shared && !reading_long_.message.empty()) {
     // A peer that writes there later must not change what was checked.
@@ -78,6 +86,8 @@ StreamResult StreamReader::ReadLong(StreamMessage* message, bool* post) {
 
 // --- On the poller's thread ---
 
+// Passes whole messages on in one piece, and keeps the rest of the body as a
+// part. Messages may be cut anywhere, so both may come in turn.
 const char* StreamReader::OnData(absl::Span<const uint8_t> body, bool last) {
   if (last_came_) return "it sent DATA behind its last";
   if (!window_.Receive(body.size(), inbox_.reader_waits())) {
@@ -87,11 +97,15 @@ const char* StreamReader::OnData(absl::Span<const uint8_t> body, bool last) {
     if (part_.empty()) TakeMessages(&body);
     if (!body.empty() && failure_.ok()) TakePart(&body);
   }
+  // A failure is no error of the protocol: it ends the call, and not the
+  // connection.
   if (!failure_.ok()) return nullptr;
   if (last && !part_.empty()) {
     return "its last DATA ended in the middle of a message";
   }
   last_came_ = last;
+  // A message that ends beyond the window needs a grant of its own, as soon as
+  // the reader waits for it.
   inbox_.NoteState(/*stalled=*/part_end_ > window_.granted(), last);
   return nullptr;
 }
@@ -104,6 +118,7 @@ bool StreamReader::Accept(const MessageHeader& header) {
   return false;
 }
 
+// Finds how far whole messages go and copies them together, under one lock.
 void StreamReader::TakeMessages(absl::Span<const uint8_t>* body) {
   size_t whole = 0;
   MessageHeader header;
@@ -195,6 +210,8 @@ const char* StreamReader::OnLongMessage(const MessageHeader& lengths,
   return nullptr;
 }
 
+// Spares no credits: the peer may be waiting for this before it reads what this
+// side sends.
 bool StreamReader::SendWindow(FrameSender& connection, uint32_t call_id) {
   uint8_t* const out =
       connection.BeginFrame(sizeof(WindowHeader), /*spare_credits=*/0);

@@ -55,6 +55,7 @@ StreamResult StreamWriter::Write(uint64_t message_bytes,
       if (!Put(message_bytes, attachment, write, &outbox_.messages)) {
         return StreamResult::kNoMemory;
       }
+      // Release, as below: Fetch() and sent_all() look at it without the mutex.
       wrote_.store(true, std::memory_order_release);
       return StreamResult::kDone;
     }
@@ -63,6 +64,8 @@ StreamResult StreamWriter::Write(uint64_t message_bytes,
                    write);
 }
 
+// Writes the message into Buffers before it takes the mutex. There is one
+// writer, so nothing else can fill the outbox meanwhile.
 StreamResult StreamWriter::WriteLong(uint64_t message_bytes,
                                      absl::Span<const uint8_t> attachment,
                                      const Buffer* attachment_buffer,
@@ -75,6 +78,7 @@ StreamResult StreamWriter::WriteLong(uint64_t message_bytes,
     write(written.message.data());
   }
   if (attachment_buffer != nullptr) {
+    // Bytes that lie in a Buffer already are not copied.
     written.attachment = attachment_buffer->Share();
   } else if (!attachment.empty()) {
     written.attachment = allocate(attachment.size());
@@ -106,11 +110,15 @@ const char* StreamWriter::OnWindow(uint64_t limit) {
   return nullptr;
 }
 
+// Takes the outbox only when all before it is sent, so that many small messages
+// share a look at the mutex and a frame.
 bool StreamWriter::Fetch() {
   if (sent_at_ < sending_.bytes()) return false;
   sending_.Clear(kKeptBytes);
   long_in_frames_ = false;
   sent_at_ = 0;
+  // Acquire, beside the release in Write(). If nothing was written, the mutex
+  // is not needed.
   if (ends_ || !wrote_.load(std::memory_order_acquire)) return false;
   const MutexLock lock(mutex_);
   sending_.messages.Swap(outbox_.messages);
@@ -120,8 +128,12 @@ bool StreamWriter::Fetch() {
   return std::exchange(writer_waits_, false);
 }
 
+// Sends a long message beside the DATA, unless the carrier says kInFrames: then
+// all of it goes in DATA.
 StreamSent StreamWriter::SendFrame(FrameSender& connection, uint32_t call_id,
                                    LongMessageCarrier& carrier) {
+  // Relaxed: the writer sets it before it writes what is held, and Fetch() has
+  // locked the mutex since.
   if (held_.load(std::memory_order_relaxed)) return StreamSent::kNothing;
   if (sending_.long_message.has_value() && !long_in_frames_) {
     const StreamSent sent = SendLong(call_id, carrier);
@@ -155,6 +167,7 @@ StreamSent StreamWriter::SendData(FrameSender& connection, uint32_t call_id) {
   uint8_t* const out =
       connection.BeginFrame(static_cast<uint32_t>(sizeof(FrameHeader)) + bytes,
                             connection.RequestReserve());
+  // The stream keeps its turn until there is a credit or a buffer.
   if (out == nullptr) return StreamSent::kBlocked;
   FrameHeader header = FrameSender::PlainHeader(FrameType::kData, call_id);
   header.body_bytes = bytes;
@@ -169,6 +182,8 @@ StreamSent StreamWriter::SendData(FrameSender& connection, uint32_t call_id) {
   return StreamSent::kFrame;
 }
 
+// Takes a long message as if header, message and attachment stood one behind
+// the other, and copies what of each lies in the range.
 void StreamWriter::Batch::CopyTo(uint8_t* out, uint64_t at,
                                  uint32_t bytes) const {
   if (!long_message.has_value()) {
@@ -202,6 +217,7 @@ void StreamWriter::LeavePool(const BufferPool& pool) {
 }
 
 bool StreamWriter::End() {
+  // Nothing goes any more, so the stream keeps no memory, either.
   sending_.Clear(0);
   sent_at_ = 0;
   const MutexLock lock(mutex_);

@@ -7,6 +7,8 @@
 
 namespace verbena::internal {
 
+// Takes the context by a compare-and-swap, then clears the results of the call
+// before. From kStarting on, no other call touches them.
 bool ClientCallState::Reserve() {
   Stage expected = Stage::kNoCall;
   if (!stage_.compare_exchange_strong(expected, Stage::kStarting,
@@ -19,6 +21,8 @@ bool ClientCallState::Reserve() {
   results_.response_attachment.Reset();
   if (options_.timeout < absl::InfiniteDuration() &&
       std::exchange(options_.timeout_used, true)) {
+    // A timeout counts from the start of each call. For the first one `due` was
+    // set with it.
     options_.due = base::Now() + options_.timeout;
   }
   return true;
@@ -26,6 +30,8 @@ bool ClientCallState::Reserve() {
 
 void ClientCallState::Close() {
   Stage expected = Stage::kOpen;
+  // Acquires what Cancel() has done on another thread, and releases the end to
+  // later calls of TryCancel().
   while (!stage_.compare_exchange_weak(expected, Stage::kEnded,
                                        std::memory_order_acq_rel)) {
     // Somebody is in Cancel(), which takes a microsecond.
@@ -34,6 +40,8 @@ void ClientCallState::Close() {
   }
 }
 
+// Sets the flag, then holds the stage at kCancelling while Cancel() runs, so
+// that the call does not end in the middle of it.
 void ClientCallState::TryCancel() {
   // A call that reserves the context later sees cancelled_: both are
   // sequentially consistent. A call that reserved it before shows in stage_.

@@ -14,16 +14,21 @@ BlockingStream::BlockingStream(ChannelImpl* channel,
                                const char* method_name, uint64_t method_id,
                                RpcType type, ClientContext* context)
     : StreamCall(channel, std::move(owner), method_name, method_id, context),
+      // The thread has the ownership there, so a read that waits would wait for
+      // ever.
       started_(channel->RunsCallbackOfRound()
                    ? NotStarted(ChannelImpl::BlocksInCallback())
                    : Start(type)) {}
 
 BlockingStream::~BlockingStream() {
   if (finished_) return;
+  // Otherwise Finish() would read until the server ends the stream.
   if (started_) context_->TryCancel();
   Finish().IgnoreError();
 }
 
+// Tries without the ownership first. A wake-up means only that another try is
+// worth it.
 bool BlockingStream::Read(MessageLite* message, Buffer* attachment) {
   // Another call may have the context when this one is finished.
   if (!started_ || finished_) return false;
@@ -46,11 +51,16 @@ bool BlockingStream::Write(const MessageLite& message, Attachment attachment) {
 bool BlockingStream::WritesDone() { return started_ && messages().EndWrites(); }
 
 absl::Status BlockingStream::Finish() {
+  // A second Finish() may not touch the context, which may have another call by
+  // now.
   if (finished_) return status_;
   if (started_) {
     DropUnread();
+    // The stream may be over before the call: a message that cannot be parsed
+    // ends it.
     Await(&ended_);
   }
+  // Before the context is released: interceptors still use it.
   status_ = TakeFinalStatus();
   finished_ = true;
   ReleaseContext();
@@ -77,17 +87,21 @@ void BlockingStream::WaitForInitialMetadata() {
 absl::Status BlockingStream::OnInitialMetadata(
     absl::Span<const uint8_t> metadata) {
   absl::Status status = OpenCall::OnInitialMetadata(metadata);
+  // Release, as the load in WaitForInitialMetadata() acquires: the metadata are
+  // in the context before.
   has_initial_metadata_.store(true, std::memory_order_release);
   Notify(&readable_);
   return status;
 }
 
 void BlockingStream::Report() {
+  // First, so that a thread that is woken finds the stream over.
   messages().End();
   Notify(&ended_);
 }
 
 void BlockingStream::OnPending(bool pending) {
+  // Complete() has taken an ended call out of the background for good.
   if (stage != Stage::kEnded) calls().SetInBackground(this, pending);
 }
 
@@ -96,6 +110,7 @@ void BlockingStream::Await(Event* event) {
   channel().Await(&wait, wait.waiter());
 }
 
+// Runs on the owner, as Notify() does, so the two need no lock.
 void BlockingStream::Wait::Run() {
   if (std::exchange(event_->happened, false)) {
     call_->channel().Finish(&waiter_);
@@ -107,6 +122,7 @@ void BlockingStream::Wait::Run() {
 void BlockingStream::Notify(Event* event) {
   Waiter* const waiter = std::exchange(event->waiter, nullptr);
   if (waiter == nullptr) {
+    // Kept for the next thread that waits, which would otherwise miss it.
     event->happened = true;
   } else {
     channel().Finish(waiter);

@@ -12,6 +12,9 @@
 
 namespace verbena::internal {
 
+// Makes the channel even if its options or credentials are not valid.
+// `endpoint` keeps that error, and each call ends with it. Only a missing
+// poller fails here.
 absl::StatusOr<ChannelImpl*> ChannelImpl::Create(
     const std::string& target,
     const std::shared_ptr<const ChannelCredentials>& credentials,
@@ -21,6 +24,8 @@ absl::StatusOr<ChannelImpl*> ChannelImpl::Create(
   if (credentials == nullptr) {
     endpoint = absl::InvalidArgumentError("the channel's credentials are null");
   } else if (endpoint.ok() && !credentials->kind().empty()) {
+    // Insecure credentials have no kind. Then the transport gets none, and
+    // skips the handshake.
     endpoint->credentials = credentials;
   }
   ASSIGN_OR_RETURN(SharedPoller * poller,
@@ -33,6 +38,8 @@ ChannelImpl::ChannelImpl(
     const ChannelOptions& options,
     const absl::StatusOr<transport::EndpointOptions>& endpoint)
     : poller_(*poller),
+      // Without valid options the library's own limits stand in. Each call then
+      // ends with the error of the options, not with a wrong limit.
       max_send_message_bytes_(endpoint.ok() ? endpoint->max_send_message_bytes
                                             : kLongestMessageBytes),
       max_receive_message_bytes_(endpoint.ok()
@@ -62,6 +69,8 @@ ChannelMetrics ChannelImpl::Metrics() {
   return metrics;
 }
 
+// Polls on this thread if the ownership is free: then no thread is woken for
+// the call. Otherwise posts the call to the owner and waits.
 void ChannelImpl::Call(UnaryCall* call) {
   Waiter waiter;
   call->waiter = &waiter;
@@ -69,6 +78,7 @@ void ChannelImpl::Call(UnaryCall* call) {
     calls_.Start(call);
     return poller_.PollAndRelease(&waiter);
   }
+  // The thread is the owner already. If it waited here, nobody would poll.
   if (ABSL_PREDICT_FALSE(poller_.RunsCallbackOfRound())) {
     return calls_.Refuse(call, BlocksInCallback());
   }
@@ -81,6 +91,8 @@ absl::Status ChannelImpl::BlocksInCallback() {
       "ChannelOptions::inline_callbacks");
 }
 
+// Hands `task` to the owner, then takes turns between waiting and trying the
+// ownership. WaitForTurn() returns false when the owner may have left.
 void ChannelImpl::Await(transport::Task* task, Waiter* waiter) {
   CHECK(!poller_.RunsCallbackOfRound()) << BlocksInCallback().message();
   if (poller_.Post(task)) return poller_.PollAndRelease(waiter);
@@ -117,10 +129,15 @@ void ChannelImpl::Post(transport::Task* task) {
 
 void ChannelImpl::OnAttemptEnded(const absl::Status& status) {
   if (status.ok()) return calls_.StartWaiting();
+  // UNAVAILABLE may pass, so patient calls wait for the next attempt. No
+  // attempt can mend any other error.
   calls_.FailWaiting(status, /*also_patient=*/!absl::IsUnavailable(status));
 }
 
+// The timer serves two purposes: deadlines of waiting calls, and the end of the
+// pause after a failed attempt.
 void ChannelImpl::OnTimer(absl::Time now) {
+  // First, so that calls that are out of time do not ask for an attempt.
   calls_.ExpireWaiting(now);
   if (calls_.AnyWaiting() || subchannel_.IsWaitedFor()) {
     subchannel_.Connect();
@@ -129,11 +146,15 @@ void ChannelImpl::OnTimer(absl::Time now) {
   }
 }
 
+// Runs twice. The first run ends all calls. The second run comes behind
+// everything that those calls had posted, so the channel may go.
 void ChannelImpl::Retirement::Run() {
   ChannelImpl& channel = *channel_;
   if (std::exchange(calls_ended_, true)) return channel.calls_.ReportLast();
   const absl::Status destroyed =
       absl::CancelledError("the channel was destroyed");
+  // Before the subchannel: when its connection closes, the calls that it had
+  // find shut_ set, and end with this status instead of starting anew.
   channel.calls_.Shut(destroyed);
   channel.subchannel_.Shut(destroyed);
   channel.poller_.CancelTimer(&channel.timer_);
@@ -141,6 +162,9 @@ void ChannelImpl::Retirement::Run() {
   channel.poller_.PostFromOutside(this);
 }
 
+// Posts the retirement, and waits until the last callback has returned. A
+// thread inside a callback cannot wait for that, so OnReported() deletes the
+// channel there.
 void ChannelImpl::Retire() {
   if (BackgroundThread::RunsAnyTask()) {
     return poller_.PostFromOutside(&retirement_);
@@ -157,6 +181,8 @@ void ChannelImpl::Retire() {
   delete this;
 }
 
+// The flags decide under the mutex which of the two threads deletes the
+// channel.
 void ChannelImpl::OnReported() {
   {
     const base::MutexLock lock(mutex_);

@@ -36,6 +36,7 @@ absl::Status CheckPositive(absl::string_view field, absl::Duration value) {
   return Invalid(field, absl::FormatDuration(value), "positive");
 }
 
+// Names the first field that is wrong, with its value and its range.
 absl::Status Check(const ChannelOptions& options) {
   for (size_t i = 0; i < options.interceptors.size(); ++i) {
     if (options.interceptors[i] == nullptr) {
@@ -58,6 +59,8 @@ absl::Status Check(const ChannelOptions& options) {
                    absl::StrCat(options.max_concurrent_calls),
                    absl::StrCat("from 1 to ", transport::kMaxOpenCalls));
   }
+  // Arenas that could not hold the longest request beside the longest reply
+  // would never serve such a call.
   const uint64_t both = MessageLimit(options.max_send_message_bytes) +
                         MessageLimit(options.max_receive_message_bytes);
   if (options.max_arena_bytes != 0 && options.max_arena_bytes < both) {
@@ -82,6 +85,9 @@ absl::Status Check(const ChannelOptions& options) {
 
 }  // namespace
 
+// Copies the options after they are checked. SetDefaultMemory() derives the
+// arenas from the message limits, so it follows these and precedes the user's
+// own size.
 absl::StatusOr<transport::EndpointOptions> ToEndpointOptions(
     const ChannelOptions& options) {
   RETURN_IF_ERROR(Check(options));

@@ -20,13 +20,17 @@ std::unique_ptr<ClientInterception> ClientInterception::New(
       made->interceptors_.push_back(std::move(interceptor));
     }
   }
+  // Then the call pays nothing more for interceptors.
   if (made->interceptors_.empty()) return nullptr;
   return made;
 }
 
 absl::Status ClientInterception::Start() {
+  // Kept, because End() puts them back: the context may serve further calls.
   users_metadata_ = info_.client_context()->metadata();
   for (const auto& interceptor : interceptors_) {
+    // Counted before OnStart(): one that refuses the call hears of the end,
+    // too.
     ++started_;
     absl::Status status = interceptor->OnStart();
     if (!status.ok()) return status;
@@ -36,6 +40,7 @@ absl::Status ClientInterception::Start() {
 
 void ClientInterception::OnSendMessage(const MessageLite& message) {
   const base::MutexLock lock(sending_);
+  // The thread of a late write may come here after End().
   if (sent_all_) return;
   for (const auto& interceptor : interceptors_) {
     interceptor->OnSendMessage(message);
@@ -46,6 +51,8 @@ void ClientInterception::OnReceiveMessage(MessageLite* message) {
   const base::MutexLock lock(receiving_);
   if (received_all_) return;
   TellInitialMetadata();
+  // In reverse: the interceptor that was added first is the nearest to the
+  // application.
   for (auto each = interceptors_.rbegin(); each != interceptors_.rend();
        ++each) {
     (*each)->OnReceiveMessage(message);
@@ -53,6 +60,7 @@ void ClientInterception::OnReceiveMessage(MessageLite* message) {
 }
 
 void ClientInterception::TellInitialMetadata() {
+  // Once a call, though each message asks.
   if (std::exchange(told_initial_metadata_, true)) return;
   const Metadata& metadata = info_.client_context()->GetServerInitialMetadata();
   if (metadata.empty()) return;
@@ -61,10 +69,13 @@ void ClientInterception::TellInitialMetadata() {
   }
 }
 
+// Closes both directions under their mutexes, so that no other thread is in an
+// interceptor when OnEnd() runs.
 void ClientInterception::End(absl::Status* status) {
   {
     const base::MutexLock lock(receiving_);
     if (std::exchange(received_all_, true)) return;
+    // A call without a message tells of them here.
     TellInitialMetadata();
   }
   {

@@ -19,10 +19,14 @@
 
 namespace verbena::internal {
 
+// The processor's counter costs less than the clock. Only some calls are timed:
+// see CallSampler.
 uint64_t OpenCall::BeginTiming(OpenCalls* calls) {
   return calls->sampler().IsNextTimed() ? base::CycleNow() : 0;
 }
 
+// Fills in what the transport reads of the context, then opens it to
+// TryCancel(). Open() comes last, because Cancel() may run from then on.
 bool OpenCall::OpenContext() {
   if (ABSL_PREDICT_FALSE(!has_context_)) return ContextInUse();
   if (ABSL_PREDICT_FALSE(!state().options().metadata.empty())) {
@@ -36,6 +40,8 @@ bool OpenCall::OpenContext() {
   return true;
 }
 
+// Lets TryCancel() return at once while the interceptors run. Resume() makes it
+// wait for Open() again.
 bool OpenCall::StartInterception(RpcType type) {
   // The interceptors may use the context, and others may cancel it.
   state().Pause();
@@ -43,6 +49,7 @@ bool OpenCall::StartInterception(RpcType type) {
                                           type, context_);
   if (interception_ != nullptr) {
     status_ = interception_->Start();
+    // The context stays closed: for TryCancel() the call has ended.
     if (!status_.ok()) {
       stage = Stage::kRefused;
       return false;
@@ -54,12 +61,16 @@ bool OpenCall::StartInterception(RpcType type) {
 
 void OpenCall::ChangeSendsName() {
   const uint32_t name_bytes = MethodNameBytes(method_name_);
+  // Either term is zero: PlaceHead() puts the head in one place.
   const uint32_t bytes = request_.metadata_bytes +
                          static_cast<uint32_t>(request_.long_metadata.size());
   sends_name_ = !sends_name_;
   PlaceHead(sends_name_ ? bytes + name_bytes : bytes - name_bytes);
 }
 
+// Decides where the head goes. A short head is written straight into the frame
+// later. A long one is written now, into memory that lives as long as the
+// context.
 void OpenCall::PlaceHead(uint32_t bytes) {
   if (bytes <= transport::kFrameMetadataBytes) {
     request_.metadata_bytes = bytes;
@@ -76,10 +87,12 @@ void OpenCall::PlaceHead(uint32_t bytes) {
 
 uint8_t* OpenCall::WriteNameAndMetadata(uint8_t* out,
                                         const uint8_t* limit) const {
+  // First, because the server reads the name as the first pair.
   if (sends_name_) out = WriteMethodName(method_name_, out, limit);
   return WriteMetadata(state().options().metadata, out, limit);
 }
 
+// Leaves the context alone, since another call has it.
 bool OpenCall::ContextInUse() {
   status_ = Explain(absl::FailedPreconditionError(
       "the ClientContext is in use by another call"));
@@ -100,6 +113,8 @@ absl::Status OpenCall::OnInitialMetadata(absl::Span<const uint8_t> metadata) {
   return ParseMetadata(metadata, &state().results().initial_metadata);
 }
 
+// Parses the metadata before the status, because they may hold the rest of a
+// long status message.
 bool OpenCall::TakeTrailerSlow(const transport::CallResponse& response) {
   absl::StatusOr<std::string> rest = std::string();
   if (!response.metadata.empty()) {
@@ -114,6 +129,7 @@ bool OpenCall::TakeTrailerSlow(const transport::CallResponse& response) {
   return false;
 }
 
+// Keeps the metadata for the user, without the library's own pair.
 absl::StatusOr<std::string> OpenCall::TakeTrailingMetadata(
     const transport::CallResponse& response) {
   Metadata* const trailing = &state().results().trailing_metadata;
@@ -121,6 +137,8 @@ absl::StatusOr<std::string> OpenCall::TakeTrailingMetadata(
   return TakeStatusRest(response.status_message.size(), trailing);
 }
 
+// Maps the code and the text of the response to a status. A server knows the
+// hash of an unknown method only, so the client puts the name in.
 absl::Status OpenCall::ReadError(const transport::CallResponse& response,
                                  absl::string_view rest) const {
   const absl::string_view text(
@@ -140,6 +158,8 @@ absl::Status OpenCall::ReadError(const transport::CallResponse& response,
   return status;
 }
 
+// The server has never seen the REQUEST, so a second attempt cannot run the
+// call twice.
 void OpenCall::OnUnsent(const absl::Status& /*why*/) { calls_->TryAgain(this); }
 
 void OpenCall::OnFailed(const absl::Status& status) {
@@ -157,6 +177,9 @@ void OpenCall::EndWith(absl::Status status) {
   End();
 }
 
+// Counts the end, closes the context, then completes the call. Close() comes
+// before the look at cancel_posted_, because a cancellation may be posted until
+// it returns.
 void OpenCall::End() {
   stage = Stage::kEnded;
   if (begun_ != 0) {
@@ -176,10 +199,14 @@ void OpenCall::End() {
 }
 
 void OpenCall::Cancel() {
+  // Once a call: further cancellations change nothing. Relaxed, because Close()
+  // orders this flag before End() reads it.
   if (cancel_posted_.exchange(true, std::memory_order_relaxed)) return;
   calls_->PostFromOutside(&cancel_task_);
 }
 
+// A call that ended while this task stood in the queue was kept for it, and
+// completes here.
 void OpenCall::RunCancel() {
   cancel_ran_ = true;
   if (stage == Stage::kEnded) {

@@ -5,6 +5,8 @@
 
 namespace verbena::internal {
 
+// Counts the call before it is routed, because Route() may end it, and its end
+// looks for the counters.
 void OpenCalls::Start(OpenCall* call) {
   ownership_.AssertHeld();
   poller_.NoteCall();
@@ -14,15 +16,21 @@ void OpenCalls::Start(OpenCall* call) {
   Route(call);
 }
 
+// Chooses among three ways: the call ends at once, goes to the connection, or
+// waits for one. TryAgain() brings a call here a second time, so both checks
+// come before each attempt.
 void OpenCalls::Route(OpenCall* call) {
   if (ABSL_PREDICT_FALSE(call->state().cancelled())) {
     return call->Fail(absl::CancelledError("cancelled before it was sent"));
   }
+  // A call without a deadline does not read the clock.
   if (call->deadline() != absl::InfiniteFuture() &&
       call->deadline() <= poller_.Now()) {
     return call->Fail(absl::DeadlineExceededError(
         "the deadline had passed before the call could be sent"));
   }
+  // A draining or lost connection may still be there until its observer hears
+  // of the change.
   transport::ClientConnection* const connection = subchannel_.connection();
   if (ABSL_PREDICT_FALSE(connection == nullptr || !connection->usable())) {
     return StartUnconnected(call);
@@ -32,14 +40,18 @@ void OpenCalls::Route(OpenCall* call) {
 
 void OpenCalls::Launch(OpenCall* call,
                        transport::ClientConnection* connection) {
+  // All of the call is set before Start(), which may end the call from inside.
   call->stage = OpenCall::Stage::kLaunched;
   call->connection = connection;
   call->state().results().set_peer(connection->peer());
+  // For each attempt anew: another server may want no names.
   call->SetSendsName(connection->wants_method_names());
   call->SetReplyHint(reply_sizes_.Guess(call->request().method_id));
   connection->Start(call);
 }
 
+// Has the call wait for a connection, unless the last attempt failed and the
+// call is not patient.
 void OpenCalls::StartUnconnected(OpenCall* call) {
   const absl::Status why_not =
       subchannel_.WhyNot(call->state().options().wait_for_ready);
@@ -50,6 +62,8 @@ void OpenCalls::StartUnconnected(OpenCall* call) {
   subchannel_.Connect();
 }
 
+// The stage says for which step the call was posted, because a call stands in
+// one queue at a time.
 void OpenCalls::RunPosted(OpenCall* call) {
   ownership_.AssertHeld();
   switch (call->stage) {
@@ -58,6 +72,8 @@ void OpenCalls::RunPosted(OpenCall* call) {
     case OpenCall::Stage::kUnsent:
       return Route(call);
     case OpenCall::Stage::kRefused:
+      // A refused call never counted as pending, and Complete() takes the count
+      // back.
       poller_.AddPending();
       call->stage = OpenCall::Stage::kEnded;
       return Complete(call);
@@ -73,12 +89,16 @@ void OpenCalls::RunPosted(OpenCall* call) {
 void OpenCalls::TryAgain(OpenCall* call) {
   ownership_.AssertHeld();
   if (!shut_.ok()) return call->Fail(shut_);
+  // Posted, not routed: the transport may be in the middle of ending many
+  // calls, and forbids a new Start() here.
   retries_.Add();
   call->stage = OpenCall::Stage::kUnsent;
   call->connection = nullptr;
   poller_.PostFromOutside(call);
 }
 
+// Ends the call where it waits or lies with the transport. At all other stages
+// the call has ended, or looks at the context before its next step.
 void OpenCalls::Cancel(OpenCall* call) {
   ownership_.AssertHeld();
   const absl::Status status = absl::CancelledError("cancelled by the caller");
@@ -99,11 +119,15 @@ void OpenCalls::Cancel(OpenCall* call) {
 
 void OpenCalls::Complete(OpenCall* call) {
   ownership_.AssertHeld();
+  // The waiting thread reads the status itself. It may destroy the call as soon
+  // as it is told.
   if (call->waiter != nullptr) return poller_.Finish(call->waiter);
+  // Before Report(), which may destroy the call.
   SetInBackground(call, false);
   call->Report();
 }
 
+// Counts the call like any other, because End() counts its end.
 void OpenCalls::Refuse(OpenCall* call, const absl::Status& status) {
   ownership_.AssertHeld();
   poller_.NoteCall();
@@ -113,6 +137,8 @@ void OpenCalls::Refuse(OpenCall* call, const absl::Status& status) {
 }
 
 void OpenCalls::ReportInBackground(OpenCall* call) {
+  // Before the post: the count must not reach zero while a callback is to come.
+  // Relaxed, because the queue orders the rest.
   unreported_.fetch_add(1, std::memory_order_relaxed);
   call->stage = OpenCall::Stage::kReported;
   poller_.PostInBackground(call);
@@ -131,12 +157,15 @@ void OpenCalls::SetInBackground(OpenCall* call, bool in_background) {
 
 void OpenCalls::StartWaiting() {
   ownership_.AssertHeld();
+  // A Launch() may lose the connection. Then the rest waits for the next one.
   transport::ClientConnection* const connection = subchannel_.connection();
   while (!waiting_.empty() && !connection->failed()) {
     Launch(waiting_.PopFront(), connection);
   }
 }
 
+// Takes all calls out before it puts the patient ones back, which keeps their
+// order.
 void OpenCalls::FailWaiting(const absl::Status& status, bool also_patient) {
   ownership_.AssertHeld();
   IntrusiveList<OpenCall> patient;
@@ -150,9 +179,12 @@ void OpenCalls::FailWaiting(const absl::Status& status, bool also_patient) {
   while (OpenCall* call = patient.PopFront()) waiting_.PushBack(call);
 }
 
+// Looks at each waiting call. The timer goes off once, so each call that stays
+// asks for it again.
 void OpenCalls::ExpireWaiting(absl::Time now) {
   ownership_.AssertHeld();
   for (OpenCall* call = waiting_.first(); call != nullptr;) {
+    // Read first: Fail() may destroy the call.
     OpenCall* following = call->next;
     if (call->deadline() <= now) {
       waiting_.Remove(call);

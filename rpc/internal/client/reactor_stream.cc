@@ -14,10 +14,13 @@ ReactorStream::ReactorStream(ChannelImpl* channel,
                              ClientContext* context, ClientReactor* reactor)
     : StreamCall(channel, std::move(owner), method_name, method_id, context),
       reactor_(reactor),
+      // A reactor that does not care counts as told.
       told_initial_metadata_(!reactor->HearsOfInitialMetadata()) {
   Reactions::Bind(reactor, this);
 }
 
+// Starts the call, or marks it as ended and closed at once. In either case
+// reactions run on the background thread, never inside the caller.
 void ReactorStream::Start(RpcType type, const MessageLite* request) {
   started_ = StreamCall::Start(type);
   if (!started_) {
@@ -32,6 +35,8 @@ void ReactorStream::Start(RpcType type, const MessageLite* request) {
 }
 
 void ReactorStream::Report() {
+  // Comes twice: when the call ends, and when the task that Serve() posted
+  // runs.
   if (std::exchange(reported_, true)) {
     return Reactions::Tell(reactor_, Reactions::kClosed);
   }
@@ -46,13 +51,18 @@ absl::Status ReactorStream::OnInitialMetadata(
     absl::Span<const uint8_t> metadata) {
   absl::Status status = OpenCall::OnInitialMetadata(metadata);
   if (status.ok()) {
+    // Release: the thread of the reactions reads the metadata after its
+    // acquiring load.
     has_initial_metadata_.store(true, std::memory_order_release);
     Reactions::Tell(reactor_);
   }
   return status;
 }
 
+// Cancels the call, waits for its end, and gives the context up. The call
+// itself stays until OnDone().
 void ReactorStream::Abandon() {
+  // A call that never started has no end to wait for.
   if (started_) {
     context_->TryCancel();
     EndWait wait(this);
@@ -65,6 +75,7 @@ void ReactorStream::Abandon() {
 }
 
 void ReactorStream::EndWait::Run() {
+  // The call may have ended before this task ran.
   if (call_->reported_) return call_->channel().Finish(&waiter_);
   call_->waiter_for_end_ = &waiter_;
 }
@@ -84,6 +95,8 @@ void ReactorStream::RunReactions() {
   Reactions::Run(reactor_, [this](uint32_t wanted) { return Serve(wanted); });
 }
 
+// Does one read and one write at most, and then says whether anything was done.
+// The end of the call comes last, when no read is wanted and no hold is left.
 Reactions::Look ReactorStream::Serve(uint32_t wanted) {
   // If both a read and a write can be done, each has its turn, so that neither
   // waits for the other.
@@ -96,10 +109,13 @@ Reactions::Look ReactorStream::Serve(uint32_t wanted) {
              TrySkip() == Result::kDone) {
     after_read = Reactions::Look::kDone;
   }
+  // Between the read and its reaction: initial metadata are told of before the
+  // first message.
   if (!told_initial_metadata_ && TellInitialMetadata(wanted, read)) {
     after_read = Reactions::Look::kDone;
   }
   if (read != Result::kWait) {
+    // Cleared first, because the reaction may start the next operation.
     Reactions::Clear(reactor_, Reactions::kRead);
     reactor_->OnReadDone(read == Result::kDone);
     after_read = Reactions::Look::kDone;
@@ -118,6 +134,7 @@ Reactions::Look ReactorStream::Serve(uint32_t wanted) {
     reactor_->OnWritesDoneDone(messages().EndWrites());
     return Reactions::Look::kDone;
   }
+  // A reaction may have started more, so the end waits for another look.
   if (after_read == Reactions::Look::kDone ||
       (wanted & Reactions::kRead) != 0 || Reactions::IsHeld(wanted)) {
     return after_read;
@@ -135,6 +152,7 @@ Reactions::Look ReactorStream::Serve(uint32_t wanted) {
 }
 
 bool ReactorStream::TellInitialMetadata(uint32_t wanted, Result read) {
+  // Without a read the stream is asked, without taking a message away.
   if ((wanted & Reactions::kRead) == 0) read = messages().Peek();
   const bool has = has_initial_metadata_.load(std::memory_order_acquire);
   if (!has && read == Result::kWait) return false;
@@ -143,6 +161,8 @@ bool ReactorStream::TellInitialMetadata(uint32_t wanted, Result read) {
   return true;
 }
 
+// Keeps the channel and the reactor in locals, because *this goes before the
+// last reaction. From inside OnDone() the reactor may start another call.
 void ReactorStream::End() {
   absl::Status ended = TakeFinalStatus();
   ReleaseContext();

@@ -10,12 +10,15 @@ Resolution* Resolution::Start(SharedPoller* poller, std::string target,
                               std::function<void(Result)> on_done) {
   auto* const resolution = new Resolution(
       poller, std::move(target), std::move(device), std::move(on_done));
+  // The channel may be gone before a name server answers: the task still needs
+  // the poller's thread.
   poller->Pin();
   poller->PostInBackground(resolution);
   return resolution;
 }
 
 Resolution::Result Resolution::Find() const {
+  // First: no address can make up for a device that is not there.
   RETURN_IF_ERROR(transport::CheckDevice(device_));
   ASSIGN_OR_RETURN(const std::vector<base::SocketAddress> addresses,
                    base::SocketAddress::Resolve(target_));
@@ -30,10 +33,14 @@ Resolution::Result Resolution::Find() const {
 }
 
 void Resolution::Run() {
+  // Runs twice: on the background thread to look up, then on the owner of the
+  // poller to tell.
   if (found_) return Tell();
   LookUp();
 }
 
+// Decides under the mutex whether anybody still waits. If so, the channel keeps
+// the poller, and the pin is not needed any more.
 void Resolution::LookUp() {
   result_ = Find();
   found_ = true;
@@ -46,10 +53,12 @@ void Resolution::LookUp() {
       return poller.PostFromOutside(this);
     }
   }
+  // Unpin() comes last, because the poller may end right after it.
   delete this;
   poller.Unpin();
 }
 
+// Looks once more: the channel may have given up while this was posted.
 void Resolution::Tell() {
   bool abandoned;
   {

@@ -11,6 +11,7 @@
 
 namespace verbena::internal {
 
+// Starts the thread last: it uses all of the poller.
 absl::StatusOr<std::unique_ptr<SharedPoller>> SharedPoller::Create(
     absl::Duration spin_budget) {
   ASSIGN_OR_RETURN(std::unique_ptr<transport::ClientPoller> client_poller,
@@ -26,6 +27,7 @@ absl::StatusOr<std::unique_ptr<SharedPoller>> SharedPoller::CreateStepped(
   ASSIGN_OR_RETURN(std::unique_ptr<transport::ClientPoller> client_poller,
                    transport::ClientPoller::Create());
   std::unique_ptr<SharedPoller> poller = absl::WrapUnique(
+      // A budget of zero: in a simulation nobody waits, so nobody spins.
       new SharedPoller(std::move(client_poller), absl::ZeroDuration()));
   poller->Seed(seed);
   return poller;
@@ -41,10 +43,12 @@ SharedPoller::SharedPoller(
       waiters_(ownership_, transport_.counters().polls, spin_budget),
       background_(this, &spin_) {}
 
+// Stops the thread before it looks at what the thread could still change.
 SharedPoller::~SharedPoller() {
   CHECK(!pinned());
   background_.Stop();
   CHECK(ownership_.TryAcquire());
+  // ClientPoller requires that nothing of others is posted when it ends.
   while (transport_.RunPosted() > 0) {
   }
   CHECK(timers_.empty());
@@ -53,6 +57,8 @@ SharedPoller::~SharedPoller() {
 }
 
 uint64_t SharedPoller::NewSeed() {
+  // In the order in which channels are made, so each run of a simulation has
+  // the same pauses.
   if (next_seed_.has_value()) return (*next_seed_)++;
   std::random_device random;
   return uint64_t{random()} << 32 | random();
@@ -63,12 +69,15 @@ absl::Time SharedPoller::NextStep() {
     CHECK(false) << "a simulation has one thread";
     return absl::InfinitePast();
   }
+  // The fields are guarded by the ownership, though nobody else can have it.
   const absl::Time next = std::min(NextTimer(), transport_.next_wake());
   ownership_.Release();
   return next;
 }
 
 void SharedPoller::PostFromOutside(transport::Task* task) {
+  // Posted before the look at the thread, so that the thread finds the task
+  // when it looks.
   transport_.Post(task);
   // If nobody holds the ownership, it is for the background thread to take it.
   background_.Notify();
@@ -76,6 +85,7 @@ void SharedPoller::PostFromOutside(transport::Task* task) {
 
 void SharedPoller::LowerTimer(PollerTimer* timer, absl::Time time) {
   ownership_.AssertHeld();
+  // The timer will go off earlier anyway. Its owner asks again then.
   if (time >= timer->due_) return;
   CancelTimer(timer);
   timer->due_ = time;
@@ -85,10 +95,12 @@ void SharedPoller::LowerTimer(PollerTimer* timer, absl::Time time) {
 
 void SharedPoller::CancelTimer(PollerTimer* timer) {
   ownership_.AssertHeld();
+  // Does nothing to a timer that is not set.
   timers_.erase({timer->due_, timer});
   timer->due_ = absl::InfiniteFuture();
 }
 
+// Takes each timer out before it is called, because the call may set it again.
 void SharedPoller::RunTimers(absl::Time now) {
   while (NextTimer() <= now) {
     PollerTimer* const timer = timers_.begin()->second;
@@ -100,9 +112,13 @@ void SharedPoller::RunTimers(absl::Time now) {
 bool SharedPoller::KeepPolling(transport::SpinPolicy::Wait* wait) {
   const absl::Time now = base::Now();
   RunTimers(now);
+  // Nothing completes while large parts are on their way, so the thread spins
+  // that much longer.
   return wait->Look(now, transport_.TransferTime());
 }
 
+// Ends the watch of the background thread, arms the queues, and sleeps with the
+// ownership held. Other threads wake it by Post().
 void SharedPoller::SleepAsHolder(const Waiter& waiter) {
   // Two that sleep there would take each other's wake-ups.
   background_.EndWatch();

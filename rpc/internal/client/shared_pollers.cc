@@ -23,6 +23,7 @@ void ForgetPresent(DeviceMetrics* device) {
 
 }  // namespace
 
+// Makes the pollers at the first call, whose `drive` decides for the process.
 SharedPollers& SharedPollers::TheOne(Drive drive) {
   // Never destroyed: channels may be, when the process ends.
   static SharedPollers* const pollers = new SharedPollers(
@@ -45,6 +46,7 @@ SharedPollers& SharedPollers::Simulate() {
 
 PollerMetrics SharedPollers::Metrics() {
   const base::MutexLock lock(mutex_);
+  // Counters never fall, although pollers come and go.
   PollerMetrics metrics = ended_;
   for (const Member& member : members_) {
     AddPoller(member.poller->counters(), &metrics);
@@ -54,6 +56,8 @@ PollerMetrics SharedPollers::Metrics() {
 }
 
 std::vector<SharedPoller*> SharedPollers::Present() {
+  // Copies the pointers, because a step may have a channel join or leave, which
+  // takes the mutex.
   const base::MutexLock lock(mutex_);
   std::vector<SharedPoller*> pollers;
   for (const Member& member : members_) pollers.push_back(member.poller.get());
@@ -85,6 +89,8 @@ absl::StatusOr<std::unique_ptr<SharedPoller>> SharedPollers::Make(
                                   : SharedPoller::Create(spin_budget);
 }
 
+// Looks for the poller of that spin budget with the fewest channels. Makes
+// another one if all have some and the limit allows it.
 absl::StatusOr<SharedPoller*> SharedPollers::Join(absl::Duration spin_budget) {
   const base::MutexLock lock(mutex_);
   Member* best = nullptr;
@@ -100,6 +106,8 @@ absl::StatusOr<SharedPoller*> SharedPollers::Join(absl::Duration spin_budget) {
       best = &members_.emplace_back(
           Member{*std::move(poller), spin_budget, /*channels=*/0});
     } else if (best == nullptr) {
+      // A process that is short of descriptors shares the pollers that it has.
+      // Only the first channel of a spin budget fails.
       return poller.status();
     }
   }
@@ -107,6 +115,8 @@ absl::StatusOr<SharedPoller*> SharedPollers::Join(absl::Duration spin_budget) {
   return best->poller.get();
 }
 
+// Takes idle pollers out of the list under the mutex, and destroys them after
+// it is released, because that waits for their threads.
 void SharedPollers::Leave(SharedPoller* poller) {
   std::vector<std::unique_ptr<SharedPoller>> ended;
   {
@@ -121,6 +131,7 @@ void SharedPollers::Leave(SharedPoller* poller) {
         poller->ownership().HeldByThisThread()) {
       return;
     }
+    // All idle ones, because a callback or a pin may have kept an earlier one.
     std::erase_if(members_, [&ended](Member& member) {
       if (member.channels > 0 || member.poller->pinned()) return false;
       ended.push_back(std::move(member.poller));

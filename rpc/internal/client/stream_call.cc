@@ -10,6 +10,8 @@ namespace verbena::internal {
 
 using google::protobuf::MessageLite;
 
+// Registers the stream with the transport before the start, because the REQUEST
+// carries the flag.
 StreamCall::StreamCall(ChannelImpl* channel, std::shared_ptr<const void> owner,
                        const char* method_name, uint64_t method_id,
                        ClientContext* context)
@@ -25,6 +27,8 @@ StreamCall::StreamCall(ChannelImpl* channel, std::shared_ptr<const void> owner,
   set_streams();
 }
 
+// Reserves the context, calls the interceptors, opens the context, and starts
+// the call. Each step leaves a status if it fails.
 bool StreamCall::Start(RpcType type) {
   ReserveContext();
   if (has_context() && ABSL_PREDICT_FALSE(calls().interceptors() != nullptr)) {
@@ -32,16 +36,21 @@ bool StreamCall::Start(RpcType type) {
     typed_.set_hooks(interception());
   }
   if (!OpenContext()) return false;
+  // A stream sends and receives without a thread that waits, until its owner
+  // says otherwise.
   in_background = true;
   channel_.Start(this);
   return true;
 }
 
+// Reserves the context all the same, so that it is released as after any call.
 bool StreamCall::NotStarted(const absl::Status& status) {
   ReserveContext();
   return has_context() ? NotOpened(status) : ContextInUse();
 }
 
+// A message that cannot be parsed or sent says nothing to the server. The
+// cancellation does.
 StreamCall::Result StreamCall::Checked(Result result) {
   if (result == Result::kOver && typed_.failed()) context_->TryCancel();
   return result;
@@ -61,7 +70,10 @@ StreamCall::Result StreamCall::TryWrite(const MessageLite& message,
   }));
 }
 
+// Counts the messages, chooses the status, and tells the interceptors last,
+// which may change it.
 absl::Status StreamCall::TakeFinalStatus() {
+  // A stream that never started has no counters.
   if (counters() != nullptr) {
     counters()->NoteStream(typed_.write_count(), typed_.read_count());
   }

@@ -49,6 +49,8 @@ absl::Status ForCalls(const absl::Status& status, const std::string& target) {
 
 }  // namespace
 
+// Keeps default options if `endpoint` is an error. Nobody uses them, because
+// refusal_ then forbids every attempt.
 Subchannel::Subchannel(
     std::string target, const ChannelOptions& options,
     const absl::StatusOr<transport::EndpointOptions>& endpoint,
@@ -66,11 +68,13 @@ Subchannel::Subchannel(
       refusal_(endpoint.status()) {}
 
 void Subchannel::Ask::Post() {
+  // A task stands in one queue at a time.
   if (posted_.exchange(true, std::memory_order_acq_rel)) return;
   subchannel_->poller_.PostFromOutside(this);
 }
 
 void Subchannel::Ask::Run() {
+  // Before Connect(), so that a thread that asks from now on is heard.
   posted_.store(false, std::memory_order_release);
   subchannel_->Connect();
 }
@@ -78,11 +82,15 @@ void Subchannel::Ask::Run() {
 void Subchannel::SetState(ChannelState state) {
   const base::MutexLock lock(mutex_);
   state_ = state;
+  // A new attempt may end otherwise, so a thread in WaitForConnected() waits
+  // for its result.
   if (state == ChannelState::kConnecting) hopeless_ = false;
   if (state != ChannelState::kReady) device_.clear();
   if (watchers_ > 0) state_changed_.NotifyAll();
 }
 
+// Fails calls fast during the pause after a failed attempt. A server that said
+// that it leaves is an exception: a successor is expected soon.
 absl::Status Subchannel::WhyNot(bool patient) const {
   ownership_.AssertHeld();
   if (!refusal_.ok()) return refusal_;
@@ -93,6 +101,8 @@ absl::Status Subchannel::WhyNot(bool patient) const {
   return absl::OkStatus();
 }
 
+// Begins an attempt, or sets the timer for one. DropUnusable() comes first: a
+// connection that was lost unnoticed would still count as ready.
 void Subchannel::Connect() {
   ownership_.AssertHeld();
   DropUnusable();
@@ -104,6 +114,8 @@ void Subchannel::Connect() {
     return poller_.LowerTimer(timer_, retry_time_);
   }
   SetState(ChannelState::kConnecting);
+  // No thread waits for the attempt itself, so the background thread must poll
+  // until OnConnected() or OnFailed().
   poller_.AddPending();
   server_leaves_ = false;
   was_cheap_ = false;
@@ -114,6 +126,8 @@ void Subchannel::Connect() {
                                   });
 }
 
+// A channel that wants no connection does not count in the crowd, so that
+// others need not pause for it.
 void Subchannel::Rest() {
   ownership_.AssertHeld();
   if (state_ == ChannelState::kTransientFailure && base::Now() >= retry_time_) {
@@ -129,6 +143,7 @@ void Subchannel::OnResolved(Resolution::Result result) {
   resolution_ = nullptr;
   if (!result.ok()) return OnFailed(result.status());
   endpoints_ = *std::move(result);
+  // TryNext() takes the last one, so this keeps the order of the lookup.
   std::reverse(endpoints_.begin(), endpoints_.end());
   first_error_ = absl::OkStatus();
   was_cheap_ = std::all_of(
@@ -137,6 +152,8 @@ void Subchannel::OnResolved(Resolution::Result result) {
   TryNext();
 }
 
+// Takes the endpoint out before it connects, since a failure brings it here
+// again.
 void Subchannel::TryNext() {
   if (endpoints_.empty()) return OnFailed(first_error_);
   const Resolution::Endpoint endpoint = endpoints_.back();
@@ -145,21 +162,27 @@ void Subchannel::TryNext() {
       *endpoint.provider, endpoint.address, options_, this);
 }
 
+// Notes why the endpoint failed, and tries the next one. Update() keeps the
+// first error.
 void Subchannel::GiveUp() {
   first_error_.Update(
       connection_->failed()
           ? connection_->failure()
           : absl::UnavailableError("the server is shutting down"));
+  // An address where somebody listened has cost another process something.
   was_cheap_ = was_cheap_ && connection_->found_nobody();
   server_leaves_ = server_leaves_ || connection_->server_leaves();
   Close(std::move(connection_));
   TryNext();
 }
 
+// Ends an attempt: chooses the pause, writes to the log, and tells the calls.
+// The state changes before the calls hear, because WhyNot() reads it.
 void Subchannel::OnFailed(const absl::Status& why) {
   failed_connects_.Add();
   connect_error_ = ForCalls(why, target_);
   if (!std::exchange(in_crowd_, true)) crowd_->Enter();
+  // Behind Enter(), so that this channel counts too.
   const absl::Duration pause = backoff_.Next(was_cheap_, crowd_->LeastPause());
   retry_time_ = base::Now() + pause;
   base::Log::OfProcess().Write(
@@ -168,6 +191,7 @@ void Subchannel::OnFailed(const absl::Status& why) {
                    absl::FormatDuration(pause)));
   {
     const base::MutexLock lock(mutex_);
+    // In time for SetState(), which wakes the threads that look at it.
     hopeless_ = !absl::IsUnavailable(connect_error_);
   }
   SetState(ChannelState::kTransientFailure);
@@ -177,12 +201,15 @@ void Subchannel::OnFailed(const absl::Status& why) {
   if (!server_leaves_) on_attempt_ended_(connect_error_);
 }
 
+// Ends an attempt: forgets the other endpoints and past failures, publishes
+// memory and device, and starts the calls that wait.
 void Subchannel::OnConnected() {
   ownership_.AssertHeld();
   connects_.Add();
   endpoints_.clear();
   backoff_.Reset();
   LeaveCrowd();
+  // Before kReady: a thread that sees the state may ask for registered memory.
   buffers_.Set(connection_->buffer_source());
   const std::string device = connection_->device_name();
   base::Log::OfProcess().Write(
@@ -198,6 +225,8 @@ void Subchannel::OnConnected() {
   on_attempt_ended_(absl::OkStatus());
 }
 
+// Closes draining connections that have ended, then looks at connection_. The
+// notice does not say which of them it is about.
 void Subchannel::OnUnusable() {
   ownership_.AssertHeld();
   std::erase_if(draining_, [this](std::unique_ptr<ClientConnection>& drained) {
@@ -210,18 +239,21 @@ void Subchannel::OnUnusable() {
       connection_->connecting()) {
     return;
   }
+  // The endpoint has failed, but the attempt goes on with the next one.
   if (state_ == ChannelState::kConnecting) return GiveUp();
   DropUnusable();
 }
 
 void Subchannel::DropUnusable() {
   if (state_ != ChannelState::kReady || connection_->usable()) return;
+  // New attachments go to plain memory until there is another connection.
   buffers_.Set(transport::BufferSource());
   if (connection_->failed()) {
     base::Log::OfProcess().Write(LogSeverity::kInfo,
                                  connection_->failure().message());
     Close(std::move(connection_));
   } else {
+    // Its open calls go on until the server closes it.
     draining_.push_back(std::move(connection_));
   }
   SetState(ChannelState::kIdle);
@@ -231,6 +263,8 @@ void Subchannel::Close(std::unique_ptr<ClientConnection> connection) {
   poller_.client_poller().Close(std::move(connection));
 }
 
+// Forbids attempts first, then takes back what an attempt under way has
+// counted, and closes every connection.
 void Subchannel::Shut(const absl::Status& status) {
   ownership_.AssertHeld();
   {
@@ -238,6 +272,7 @@ void Subchannel::Shut(const absl::Status& status) {
     refusal_ = status;
   }
   LeaveCrowd();
+  // Neither OnConnected() nor OnFailed() will come to do so.
   if (state_ == ChannelState::kConnecting) poller_.RemovePending();
   if (resolution_ != nullptr) std::exchange(resolution_, nullptr)->Abandon();
   buffers_.Set(transport::BufferSource());
@@ -270,6 +305,7 @@ bool Subchannel::WaitForConnected(absl::Time deadline) {
   ++watchers_;
   while (state_ != ChannelState::kReady && !hopeless_ && refusal_.ok() &&
          base::Now() < deadline) {
+    // Asked in each turn, because the state may have become idle again.
     ask_.Post();
     state_changed_.WaitUntil(mutex_, deadline);
   }

@@ -13,6 +13,9 @@ namespace verbena::internal {
 
 using google::protobuf::MessageLite;
 
+// Puts the call into the memory of its context, so that none is allocated.
+// Another call may have that memory: then this one, which will fail, lies on
+// the heap.
 UnaryCall* UnaryCall::New(OpenCalls* calls, const char* method_name,
                           uint64_t method_id, ClientContext* context,
                           const MessageLite* message, MessageLite* reply) {
@@ -30,6 +33,7 @@ UnaryCall* UnaryCall::New(OpenCalls* calls, const char* method_name,
 }
 
 void UnaryCall::Destroy() {
+  // Read before the destructor, after which has_context() is gone.
   ClientCallState* const state = has_context() ? &this->state() : nullptr;
   this->~UnaryCall();
   if (state != nullptr) {
@@ -39,6 +43,9 @@ void UnaryCall::Destroy() {
   }
 }
 
+// Checks the context, calls the interceptors, measures the message, and opens
+// the context. Interceptors come before OpenContext(), which measures the
+// metadata that they may have added.
 bool UnaryCall::Prepare(uint64_t max_message_bytes) {
   if (ABSL_PREDICT_FALSE(!has_context())) return ContextInUse();
   if (ABSL_PREDICT_FALSE(calls().interceptors() != nullptr) &&
@@ -71,6 +78,7 @@ void UnaryCall::TellInterceptorsOfEnd() {
 }
 
 void UnaryCall::CallBack() {
+  // Moved out first, because Destroy() ends the object that holds them.
   absl::AnyInvocable<void(absl::Status)> done = *std::move(on_done);
   absl::Status status = TakeStatus();
   // The callback may use the context for another call.
@@ -79,7 +87,10 @@ void UnaryCall::CallBack() {
 }
 
 void UnaryCall::Run() {
+  // The owner of the poller runs it to start it, the background thread to
+  // report it.
   if (stage != Stage::kReported) return OpenCall::Run();
+  // Kept here: CallBack() destroys *this.
   OpenCalls& open_calls = calls();
   EndInterception();
   CallBack();
@@ -102,6 +113,8 @@ void UnaryCall::WriteRequest(uint8_t* out) {
   WriteMessage(*message_, request_.message_bytes, WriteHead(out));
 }
 
+// Sees to the rare cases, parses the message, and ends the call. Each rare case
+// costs a small OK reply one branch.
 void UnaryCall::OnResponse(const transport::CallResponse& response) {
   if (ABSL_PREDICT_FALSE(response.unprocessed) && MayTryAgain()) {
     return calls().TryAgain(this);
@@ -109,9 +122,11 @@ void UnaryCall::OnResponse(const transport::CallResponse& response) {
   answered_ = true;
   calls().LearnReplySize(request_.method_id, response.hint_bytes);
   counters()->NoteResponse(response.message.size());
+  // The call has ended with the server's error.
   if (!TakeTrailer(response)) return;
   if (ABSL_PREDICT_FALSE(response.attachment != nullptr)) {
     counters()->NoteResponse(response.attachment->size());
+    // Before End(): the caller may look as soon as the call has ended.
     state().results().response_attachment = std::move(*response.attachment);
   }
   const absl::Status parsed = ParseMessage(response.message, reply_);

@@ -15,6 +15,9 @@ constexpr int kIdleLooks = 4;
 
 }  // namespace
 
+// Looks at the waiter and the ownership without a lock, and now and then at the
+// clock. Gives up when spinning no longer pays, or when the owner seems not to
+// run.
 Waiters::Spin Waiters::SpinForTurn(Waiter* waiter) {
   transport::SpinPolicy::Wait& wait = waiter->wait_.has_value()
                                           ? *waiter->wait_
@@ -22,6 +25,7 @@ Waiters::Spin Waiters::SpinForTurn(Waiter* waiter) {
   uint64_t polls = polls_.value();
   int idle_looks = 0;
   for (uint32_t looks = 1;; ++looks) {
+    // Read once: a call that has ended wins over a free ownership.
     const bool finished = waiter->finished();
     if (finished || !ownership_.Held()) {
       wait.Found();
@@ -37,11 +41,17 @@ Waiters::Spin Waiters::SpinForTurn(Waiter* waiter) {
         return Spin::kSleep;
       }
     }
+    // Leaves the core's resources to a hyper-thread beside it, which may be the
+    // owner.
     base::RelaxProcessor();
   }
 }
 
+// Spins first. Then enters the waiter in the list, and has the caller try the
+// ownership once more. Sleeps at the next call.
 bool Waiters::WaitForTurn(Waiter* waiter) {
+  // Relaxed: only this thread sets kListed. If Finish() has replaced it by now,
+  // the mutex below orders the rest.
   if (waiter->state_.load(std::memory_order_relaxed) !=
       Waiter::State::kListed) {
     const Spin spin = SpinForTurn(waiter);
@@ -50,6 +60,8 @@ bool Waiters::WaitForTurn(Waiter* waiter) {
     if (spin == Spin::kFinished && !waiter->ever_listed_) return true;
   }
   const base::MutexLock lock(mutex_);
+  // Fails if the call has ended, or the waiter is in the list already. Either
+  // this or the exchange in Finish() comes first, and the other sees it.
   auto state = Waiter::State::kOpen;
   if (waiter->state_.compare_exchange_strong(state, Waiter::State::kListed)) {
     // The ownership may have become free before anybody could know that we
@@ -60,6 +72,8 @@ bool Waiters::WaitForTurn(Waiter* waiter) {
     count_.fetch_add(1, std::memory_order_seq_cst);
     return false;
   }
+  // Not by state_: Finish() sets it before it has the mutex, and still needs
+  // the waiter then.
   while (waiter->listed_ && !waiter->woken_) waiter->changed_->Wait(mutex_);
   waiter->woken_ = false;
   if (waiter->wait_.has_value()) waiter->wait_->Woke(base::Now());
@@ -78,6 +92,8 @@ void Waiters::Leave(Waiter* waiter) {
 }
 
 void Waiters::Finish(Waiter* waiter) {
+  // The last touch of a waiter that is not in the list: its thread may return
+  // at once.
   const auto before = waiter->state_.exchange(Waiter::State::kFinished);
   if (before != Waiter::State::kListed) return;
   const base::MutexLock lock(mutex_);
@@ -88,9 +104,12 @@ void Waiters::Finish(Waiter* waiter) {
 void Waiters::Remove(Waiter* waiter) {
   waiter->listed_ = false;
   list_.Remove(waiter);
+  // As in WaitForTurn(): see any().
   count_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
+// Skips threads that were told already and have not run yet. Otherwise several
+// releases in a row would wake the first one again and again.
 void Waiters::WakeOne() {
   const base::MutexLock lock(mutex_);
   Waiter* waiter = list_.first();

@@ -20,6 +20,8 @@ bool GoesOn(char byte) {
 
 }  // namespace
 
+// Walks back to the beginning of the character that would be cut. If there is
+// none near, the text is not UTF-8, and is cut where it is.
 absl::string_view CutText(absl::string_view text, size_t bytes) {
   if (text.size() <= bytes) return text;
   size_t end = bytes;
@@ -29,6 +31,7 @@ absl::string_view CutText(absl::string_view text, size_t bytes) {
 
 absl::Status CutMessage(const absl::Status& status, size_t bytes) {
   absl::Status cut(status.code(), CutText(status.message(), bytes));
+  // Payloads are not part of the message, so they stay.
   status.ForEachPayload(
       [&cut](absl::string_view url, const absl::Cord& payload) {
         cut.SetPayload(url, payload);
@@ -36,6 +39,8 @@ absl::Status CutMessage(const absl::Status& status, size_t bytes) {
   return cut;
 }
 
+// Removes the library's pair in any case, so that the user never sees it. Then
+// checks that a server may have sent it.
 absl::StatusOr<std::string> TakeStatusRest(size_t head_bytes,
                                            Metadata* trailing) {
   const auto [begin, end] = trailing->equal_range(kStatusRestKey);

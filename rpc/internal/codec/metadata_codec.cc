@@ -16,6 +16,8 @@ static_assert(transport::kMaxMetadataBytes <= UINT16_MAX,
 
 constexpr size_t kPairHeaderBytes = 4;
 
+// Bytes one by one: the order must not depend on the machine, nor the place be
+// aligned.
 uint8_t* WriteLength(size_t length, uint8_t* out) {
   out[0] = static_cast<uint8_t>(length);
   out[1] = static_cast<uint8_t>(length >> 8);
@@ -51,6 +53,8 @@ uint8_t* WritePair(absl::string_view key, absl::string_view value, uint8_t* out,
   return WriteBytes(value, out);
 }
 
+// Checks against the protocol's limit. The peer's own limit, which may be
+// lower, is checked by the transport.
 absl::StatusOr<uint32_t> MeasureMetadata(const Metadata& metadata) {
   size_t total = 0;
   for (const auto& [key, value] : metadata) {
@@ -85,6 +89,8 @@ uint8_t* WriteMetadata(const Metadata& metadata, uint8_t* out,
   return out;
 }
 
+// Believes no length of the peer before it is compared with the bytes that are
+// left.
 absl::Status ParseMetadata(absl::Span<const uint8_t> bytes,
                            Metadata* metadata) {
   while (!bytes.empty()) {

@@ -21,6 +21,7 @@ bool IsNameCharacter(char character) {
          character == '_' || character == '.';
 }
 
+// A second slash is no character of a name, so only one can be there.
 bool IsMethodName(absl::string_view name) {
   const size_t slash = name.find('/');
   if (slash == absl::string_view::npos) return false;
@@ -63,6 +64,7 @@ absl::StatusOr<std::string> TakeMethodName(uint64_t method_id,
   const auto [begin, end] = metadata->equal_range(kMethodNameKey);
   if (begin == end) return absl::NotFoundError("the method's name is missing");
   std::string name = std::move(begin->second);
+  // All pairs of that key, so that none reaches the handler.
   metadata->erase(begin, end);
   RETURN_IF_ERROR(CheckMethodName(name));
   if (MethodHash(name) != method_id) {

@@ -11,6 +11,7 @@ namespace verbena::internal {
 
 using google::protobuf::MessageLite;
 
+// Has the message cache the sizes of its parts, which WriteMessage() uses.
 absl::StatusOr<uint64_t> MeasureMessage(const MessageLite& message,
                                         uint64_t limit,
                                         const char* limit_name) {
@@ -30,10 +31,14 @@ absl::StatusOr<uint64_t> MeasureMessage(const MessageLite& message,
 
 void WriteMessage(const MessageLite& message, uint64_t bytes, uint8_t* out) {
   const uint8_t* end = message.SerializeWithCachedSizesToArray(out);
+  // A user's thread may have changed the message. By now the memory behind it
+  // may be overwritten, so the process ends.
   CHECK_EQ(static_cast<uint64_t>(end - out), bytes)
       << message.GetTypeName() << " was changed while its call was open";
 }
 
+// Parses without the check for required fields, which comes afterwards and has
+// an error of its own.
 absl::Status ParseMessage(absl::Span<const uint8_t> bytes,
                           MessageLite* message) {
   bool parsed = false;
@@ -42,6 +47,7 @@ absl::Status ParseMessage(absl::Span<const uint8_t> bytes,
              message->ParsePartialFromArray(bytes.data(),
                                             static_cast<int>(bytes.size()));
   } catch (const std::bad_alloc&) {
+    // Leaves no half of a message behind.
     message->Clear();
     return absl::ResourceExhaustedError(
         absl::StrCat("no memory to parse ", bytes.size(), " bytes as ",

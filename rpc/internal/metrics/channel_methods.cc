@@ -10,10 +10,13 @@ constexpr uint64_t kOthers = 0;
 
 }  // namespace
 
+// Finds or makes the entry, and puts it in its direct place. Beyond kMost
+// methods, further ones share an entry.
 MethodCounters& ChannelMethods::FindSlow(uint64_t id, const char* name,
                                          bool streams) {
   Direct& direct = direct_[id % kDirect];
   direct.id = id;
+  // Against snapshots: only one thread at a time comes here.
   const base::MutexLock lock(mutex_);
   auto found = entries_.find(id);
   if (found == entries_.end() && entries_.size() >= kMost) {
@@ -42,6 +45,8 @@ std::vector<MethodMetrics> ChannelMethods::Snapshot() const {
       entry->counters.AddTo(&method);
     }
   }
+  // Without the mutex, which calls of new methods need. A hash map has no order
+  // of its own.
   std::sort(methods.begin(), methods.end(),
             [](const MethodMetrics& one, const MethodMetrics& other) {
               return one.name < other.name;

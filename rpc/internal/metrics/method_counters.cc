@@ -4,6 +4,8 @@ namespace verbena::internal {
 
 static_assert(LatencyMetrics::kBuckets == base::LatencyCounters::kBuckets);
 
+// Adds each counter, so that several pollers can add to the same metrics. The
+// messages of streams count among the bytes of their method.
 void MethodCounters::AddTo(MethodMetrics* metrics) const {
   // Read ended_ before started_, so that no more calls have ended than started.
   for (size_t i = 0; i < ended_.size(); ++i) {

@@ -14,6 +14,7 @@ namespace {
 using transport::ConnectionState;
 using transport::DeviceCounters;
 
+// A linear search, because a process has few devices.
 DeviceMetrics& EntryOf(absl::string_view device, PollerMetrics* metrics) {
   const auto found = std::find_if(
       metrics->devices.begin(), metrics->devices.end(),
@@ -30,6 +31,7 @@ uint64_t InState(const DeviceCounters& counters, ConnectionState state) {
 void AddDevice(const DeviceCounters& counters, DeviceMetrics* device) {
   device->connecting += InState(counters, ConnectionState::kConnecting);
   device->open += InState(counters, ConnectionState::kOpen);
+  // Users see three states: the steps of a close are the library's own.
   device->closing += InState(counters, ConnectionState::kSayingBye) +
                      InState(counters, ConnectionState::kDraining);
   device->connections_begun += counters.begun.value();

@@ -14,10 +14,13 @@
 
 namespace verbena::internal {
 
+// Parses the metadata, and takes the method's name out, so that handlers do not
+// see it.
 absl::Status CallState::TakeMetadata() {
   generic_name_.clear();
   Metadata* const metadata = &data().client_metadata;
   const absl::Status parsed = ParseMetadata(call_->metadata(), metadata);
+  // Whether it could be parsed or not: the parsed pairs are copies.
   call_->ReleaseMetadata();
   RETURN_IF_ERROR(parsed);
   absl::StatusOr<std::string> name =
@@ -33,6 +36,7 @@ absl::Status CallState::TakeMetadata() {
   return absl::OkStatus();
 }
 
+// Asks the cheapest source first, and the clock only if there is a deadline.
 bool CallState::IsCancelled() const {
   if (call_ == nullptr) return at_end_.cancelled;
   if (call_->cancelled()) return true;
@@ -42,6 +46,7 @@ bool CallState::IsCancelled() const {
   // that may be that late.
   const absl::Time expiry = call_->deadline() + transport::Poller::kNowAgeMax;
   if (base::Now() < expiry) return false;
+  // Relaxed: the flag publishes nothing but itself.
   told_expired_.store(true, std::memory_order_relaxed);
   return true;
 }
@@ -55,6 +60,7 @@ absl::Status CallState::CancelledStatus() const {
   return absl::CancelledError("cancelled before the handler ran");
 }
 
+// Metadata that the handler has set but not sent go now, before the status.
 absl::Status CallState::FinishInitialMetadata() {
   const bool due =
       !data().initial_metadata.empty() && data().TakeInitialMetadata();
@@ -63,6 +69,7 @@ absl::Status CallState::FinishInitialMetadata() {
 }
 
 void CallState::Keep() {
+  // Asked now: afterwards there is no call to ask.
   at_end_.cancelled = IsCancelled();
   at_end_.peer = call_->peer();
   at_end_.device = call_->device_name();
@@ -70,13 +77,17 @@ void CallState::Keep() {
 }
 
 std::shared_ptr<const AuthContext> CallState::auth_context() const {
+  // A processor has made a copy of its own for this call.
   if (auth_context_ != nullptr) return auth_context_;
   const std::shared_ptr<const AuthContext> of_connection =
       call_ == nullptr ? at_end_.auth_context : call_->auth_context();
+  // Never null, so that a handler need not look.
   return of_connection == nullptr ? std::make_shared<AuthContext>()
                                   : of_connection;
 }
 
+// Checks against the client's limit before anything is sent, so that the call
+// can still end with an error.
 std::optional<std::string> InitialMetadata::Text(transport::ServerCall& call,
                                                  const Metadata& metadata) {
   const absl::StatusOr<uint32_t> bytes = MeasureMetadata(metadata);
@@ -90,7 +101,9 @@ void InitialMetadata::Post(transport::ServerCall& call,
                            const Metadata& metadata) {
   std::optional<std::string> text = Text(call, metadata);
   if (!text.has_value()) return;
+  // Messages that are written meanwhile must not overtake the metadata.
   if (call.stream() != nullptr) call.stream()->HoldWrites();
+  // Shared with the task, which may run after the call has ended.
   posted_ = std::make_shared<Posted>();
   posted_->call = &call;
   posted_->text = *std::move(text);
@@ -100,6 +113,8 @@ void InitialMetadata::Post(transport::ServerCall& call,
 
 void InitialMetadata::Finish(transport::ServerCall& call,
                              const Metadata* metadata) {
+  // Sent here, not by the task: they go before the RESPONSE, which comes next.
+  // The task finds nothing left.
   if (posted_ != nullptr) {
     posted_->Send();
     posted_.reset();

@@ -49,8 +49,12 @@ HandlerCall::HandlerCall(Owner* owner, PollerShare* share,
                                                        share, &blocking->pace)
                     : nullptr) {}
 
+// Makes this object ready for the call, and checks that the method streams as
+// the client thinks. Then passes the call to a reactor or to a thread.
 void HandlerCall::Begin(transport::ServerCall* call) {
   counters_.NoteStart(call->message().size() + call->attachment().size());
+  // Inline handlers are so quick that reading the counter twice for each would
+  // be felt: see MethodCounters.
   timed_ = blocking_ != nullptr || counters_.IsTimed();
   if (timed_) begun_ = base::CycleNow();
   call->set_user(this);
@@ -74,6 +78,8 @@ void HandlerCall::Begin(transport::ServerCall* call) {
   BeginHandler();
 }
 
+// Parses a unary request first, here or on a worker. A reactor that streams
+// reads its own messages.
 void HandlerCall::BeginReactor() {
   transport::ServerCall* const call = state_.call();
   if (streams_) return reactors_->Begin(call);
@@ -86,6 +92,9 @@ void HandlerCall::BeginReactor() {
   reactors_->Begin(call);
 }
 
+// Chooses the thread of the handler: the poller in the round, the poller's
+// thread between two rounds, or a worker. The table in
+// docs/internals/polling.md has the conditions.
 void HandlerCall::BeginHandler() {
   transport::ServerCall* const call = state_.call();
   if (ABSL_PREDICT_FALSE(streams_)) {
@@ -93,12 +102,16 @@ void HandlerCall::BeginHandler() {
         call, &state_, share_.reply_limits.message_bytes);
     return ServeOnWorker();
   }
+  // The handler promises not to block.
   if (blocking_ == nullptr) {
     if (Parse()) Handle();
     return Finish();
   }
+  // Bytes in a receive buffer are valid only until OnCall() returns.
   if (!call->owns_message() && !Parse()) return Finish();
   if (IsShort()) {
+    // Before the post. Relaxed, because each owner of the poller sees what the
+    // one before did.
     step_.store(Step::kBesidePoller, std::memory_order_relaxed);
     if (call->PostShort(this)) return;
   }
@@ -111,6 +124,8 @@ bool HandlerCall::IsShort() const {
 }
 
 absl::Status HandlerCall::SubmitToWorkers() {
+  // Before Submit(), after which a worker may run this at once. The pool's
+  // mutex orders the two, so relaxed is enough.
   step_.store(Step::kAwaitWorker, std::memory_order_relaxed);
   absl::Status refusal = share_.threads->Submit(this, &blocking_->lane,
                                                 state_.call()->connection());
@@ -129,6 +144,7 @@ void HandlerCall::ServeOnWorker() {
   Finish();
 }
 
+// The step says which queue the call comes from, and so which thread this is.
 void HandlerCall::Run() {
   switch (step_.load(std::memory_order_relaxed)) {
     case Step::kAwaitWorker:
@@ -157,6 +173,9 @@ void HandlerCall::Run() {
   }
 }
 
+// Does the worker's part of the call, of which there are four kinds: a long
+// message of a reactor's stream, a reactor's request, a stream, or a unary
+// handler.
 HandlerCall::Step HandlerCall::Work() {
   if (reactors_ != nullptr && reactors_->on_worker()) {
     reactors_->ParseLong();
@@ -174,6 +193,8 @@ HandlerCall::Step HandlerCall::Work() {
     HandleStream();
     return Step::kFinish;
   }
+  // A clock cannot tell a slow handler from a thread without a processor. The
+  // kernel's counts of switches can.
   const rusage before = UseOfThisThread();
   const uint64_t start = base::CycleNow();
   Serve();
@@ -183,6 +204,8 @@ HandlerCall::Step HandlerCall::Work() {
   return Step::kFinish;
 }
 
+// Counts each time without a look at switches: PollerThreads reports a handler
+// that sleeps, and one slow call is forgiven.
 void HandlerCall::RunBesidePoller() {
   const uint64_t start = base::CycleNow();
   Serve();
@@ -193,6 +216,7 @@ void HandlerCall::RunBesidePoller() {
 
 void HandlerCall::Post(Step step) {
   step_.store(step, std::memory_order_relaxed);
+  // The last access to this: the poller may end the call meanwhile.
   state_.call()->poller().Post(this);
 }
 
@@ -203,6 +227,7 @@ void HandlerCall::Serve() {
 bool HandlerCall::Parse() {
   transport::ServerCall* const call = state_.call();
   parsed_ = true;
+  // Before the parse, which may take memory although it fails.
   messages_.NoteBytes(call->message().size());
   // The pace of a blocking method includes its handler.
   const ParseTimer timer(reactors_ == nullptr ? nullptr : &blocking_->pace,
@@ -214,11 +239,13 @@ bool HandlerCall::Parse() {
         Annotate(status, absl::StrCat(method_name(), " (at the server)")));
     return false;
   }
+  // The handler may take long, and other calls wait for bulk memory.
   if (call->owns_message()) call->ReleaseMessage();
   return true;
 }
 
 bool HandlerCall::Handle() {
+  // The object is that of an earlier call.
   messages_.response()->Clear();
   return TakeReply(state_.Answer(guard_.Run(
       [this] { return method_.Run(&state_, messages_.all(), nullptr); })));
@@ -231,10 +258,13 @@ void HandlerCall::HandleStream() {
     // The cause, whatever the handler has made of it.
     status = Annotate(stream_->messages().failure(), method_name());
   }
+  // After the cause is known, because interceptors see the final status.
   guard_.End(&status);
   reply_.set_status(std::move(status));
 }
 
+// A unary call ends at once. A stream's end goes through the poller's queue,
+// behind the tasks that its stream has posted.
 void HandlerCall::EndReactor(absl::Status status) {
   status = state_.Answer(std::move(status));
   if (!streams_) {
@@ -248,6 +278,9 @@ void HandlerCall::EndReactor(absl::Status status) {
   Post(Step::kFinish);
 }
 
+// Measures the response, then tells the interceptors of the end. They may turn
+// success into an error or an error into success, so the result is looked at
+// again.
 bool HandlerCall::TakeReply(absl::Status status) {
   bool good = false;
   if (ABSL_PREDICT_TRUE(status.ok())) {
@@ -265,9 +298,13 @@ bool HandlerCall::TakeReply(absl::Status status) {
   return reply_.status().ok() && (good || reply_.TakeMessage());
 }
 
+// Completes the reply, counts it, lets go of everything of the transport's
+// call, and hands the reply over. If the reply is still to be written, the call
+// is over when the transport says so.
 void HandlerCall::Finish() {
   if (ABSL_PREDICT_TRUE(SendPlainReply())) return;
   reply_.Complete();
+  // Behind Complete(), which may put an error in the place of the reply.
   NoteEnd();
   if (const ProtobufStream* const stream = state_.stream()) {
     counters_.NoteStream(stream->read_count(), stream->write_count());
@@ -279,18 +316,24 @@ void HandlerCall::Finish() {
     messages_.all()->DropRequest();
   }
   if (stream_ != nullptr) {
+    // ServerCall wants its stream without an owner before Finish().
     stream_->Detach();
     stream_.reset();
   }
   if (reactors_ != nullptr) {
+    // OnDone() may ask the context for what only the transport's call knows.
     if (reactors_->reacts_to_done()) state_.Keep();
     reactors_->Detach();
   }
   transport::ServerCall* const call = state_.End();
+  // Not through state_: the call has left it, because it is the transport's
+  // from here on.
   call->Finish(reply_.Take(to_write ? this : nullptr));
   if (!to_write) Over();
 }
 
+// Writes a reply that is a message and nothing else straight into its frame,
+// and skips the checks of the rest.
 bool HandlerCall::SendPlainReply() {
   if (!reply_.WritePlain()) return false;
   NoteEnd();
@@ -303,6 +346,7 @@ bool HandlerCall::SendPlainReply() {
   return true;
 }
 
+// Counts before the call is given back, while its peer is known.
 void HandlerCall::NoteEnd() {
   counters_.NoteResponse(reply_.bytes());
   const absl::StatusCode code = reply_.status().code();
@@ -315,13 +359,17 @@ void HandlerCall::NoteEnd() {
   }
 }
 
+// Gives the signal at once, but tells its listeners from a task: the transport
+// is in the middle of things.
 void HandlerCall::OnCancelled() {
   const bool has_token = state_.cancel_signal().Give();
+  // Nobody to tell. A blocking handler asks IsCancelled().
   if (reactors_ == nullptr && !has_token) return;
   if (std::exchange(cancel_task_.is_posted, true)) return;
   state_.call()->poller().Post(&cancel_task_);
 }
 
+// If the call has ended meanwhile, this task is all that was missing.
 void HandlerCall::TellCancelled() {
   cancel_task_.is_posted = false;
   if (cancel_task_.ends_call) return Over();
@@ -329,6 +377,8 @@ void HandlerCall::TellCancelled() {
   if (reactors_ != nullptr) reactors_->OnCancelled();
 }
 
+// Recycles the call, unless cancel_task_ stands in a queue: then
+// TellCancelled() comes here again.
 void HandlerCall::Over() {
   if (ABSL_PREDICT_FALSE(reactors_ != nullptr)) reactors_->OnOver();
   cancel_task_.ends_call = cancel_task_.is_posted;

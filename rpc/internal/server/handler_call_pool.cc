@@ -35,6 +35,7 @@ HandlerCall* HandlerCallPool::Take(const MethodRegistry::Method& method) {
 void HandlerCallPool::Recycle(HandlerCall* call) {
   limits_.calls.Leave();
   if (ABSL_PREDICT_FALSE(call->streams())) limits_.streams.Leave();
+  // Destroyed at the end of this function, unless it is kept.
   std::unique_ptr<HandlerCall> owned(call);
   auto& free = free_[call->method_index()];
   if (free.size() < kKept && !call->HoldsTooMuch()) {

@@ -12,6 +12,8 @@
 
 namespace verbena::internal {
 
+// Turns exceptions into a status: the worker or poller that runs the handler
+// must survive it.
 absl::Status HandlerGuard::Run(absl::FunctionRef<absl::Status()> handler) {
   try {
     if (ABSL_PREDICT_FALSE(gate_ != nullptr)) RETURN_IF_ERROR(Admit());
@@ -28,12 +30,16 @@ absl::Status HandlerGuard::Run(absl::FunctionRef<absl::Status()> handler) {
   }
 }
 
+// Once a call: a reactor's stream comes here when its request is read, and
+// again when its method starts.
 absl::Status HandlerGuard::Admit() {
   if (std::exchange(admitted_, true)) return absl::OkStatus();
   if (gate_->processor != nullptr) RETURN_IF_ERROR(ProcessAuthMetadata());
   return gate_->interceptors.empty() ? absl::OkStatus() : StartInterception();
 }
 
+// Gives the processor a copy of the identity, because calls of one connection
+// share the original. Then removes what it has consumed and adds its response.
 absl::Status HandlerGuard::ProcessAuthMetadata() {
   const auto& of_connection = state_.call()->auth_context();
   const auto auth_context = of_connection == nullptr
@@ -46,6 +52,7 @@ absl::Status HandlerGuard::ProcessAuthMetadata() {
   RETURN_IF_ERROR(gate_->processor->Process(metadata, auth_context.get(),
                                             &consumed, &response));
   for (const auto& pair : consumed) {
+    // Only that pair: others with the same key are for the handler.
     const auto [begin, end] = metadata.equal_range(pair.first);
     const auto found = std::find(begin, end, pair);
     if (found != end) metadata.erase(found);
@@ -59,9 +66,12 @@ absl::Status HandlerGuard::ProcessAuthMetadata() {
 absl::Status HandlerGuard::StartInterception() {
   interception_ = ServerInterception::New(gate_->interceptors, state_.method(),
                                           method_.type(), &state_);
+  // No factory wanted this call.
   if (interception_ == nullptr) return absl::OkStatus();
   RETURN_IF_ERROR(interception_->Start());
   if (state_.stream() != nullptr) {
+    // The messages of a stream come one by one. A unary request is there
+    // already.
     state_.stream()->set_hooks(interception_.get());
   } else {
     interception_->OnReceiveMessage(messages_.request());
@@ -70,6 +80,7 @@ absl::Status HandlerGuard::StartInterception() {
 }
 
 void HandlerGuard::EndUnary(absl::Status* status) {
+  // After an error no response is sent.
   if (status->ok()) interception_->OnSendMessage(*messages_.response());
   End(status);
 }

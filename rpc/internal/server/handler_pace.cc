@@ -11,6 +11,8 @@ void HandlerPace::CountDown(std::atomic<int>& count) {
   }
 }
 
+// Knows three cases: a method that is being proven starts anew, a second slow
+// call in a short time ends the shortness, and a single one is noted.
 void HandlerPace::NoteSlow(uint64_t now) {
   if (!is_short()) {
     to_prove_.store(proof_.load(std::memory_order_relaxed),
@@ -22,6 +24,8 @@ void HandlerPace::NoteSlow(uint64_t now) {
   }
 }
 
+// Makes the next proof longer, unless the last loss was long ago. All is
+// relaxed: a count that two threads lose does no harm.
 void HandlerPace::Lose(uint64_t now) {
   const uint64_t lost_at = lost_at_.exchange(now, std::memory_order_relaxed);
   const bool again = lost_at != 0 && now - lost_at < kLongCycles;

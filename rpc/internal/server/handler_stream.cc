@@ -19,6 +19,8 @@ HandlerStream::HandlerStream(transport::ServerCall* call, CallState* state,
   state->set_stream(&messages_);
 }
 
+// Tries, and waits for news only if there is nothing. An event says that
+// another try is worth it, no more.
 bool HandlerStream::Read(MessageLite* message, Buffer* attachment) {
   while (true) {
     if (reading_stopped_.load(std::memory_order_relaxed)) return false;
@@ -31,6 +33,7 @@ bool HandlerStream::Read(MessageLite* message, Buffer* attachment) {
 }
 
 bool HandlerStream::Write(const MessageLite& message, Attachment attachment) {
+  // In front of the first message, since none can be sent after it.
   state_.SendInitialMetadataDue();
   while (true) {
     const Result result = messages_.Write(
@@ -43,6 +46,7 @@ bool HandlerStream::Write(const MessageLite& message, Attachment attachment) {
 
 void HandlerStream::StopReading() {
   reading_stopped_.store(true, std::memory_order_relaxed);
+  // Wakes a thread that waits in Read(), which then sees the flag.
   Notify(&readable_);
 }
 
@@ -51,6 +55,8 @@ void HandlerStream::PostStream() { call_.poller().Post(call_.stream()); }
 void HandlerStream::Notify(bool* event) {
   const base::MutexLock lock(mutex_);
   *event = true;
+  // All, because a reader and a writer may both wait here, each for its own
+  // event.
   changed_.NotifyAll();
 }
 

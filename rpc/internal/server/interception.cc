@@ -25,6 +25,8 @@ std::unique_ptr<ServerInterception> ServerInterception::New(
 
 absl::Status ServerInterception::Start() {
   for (const auto& interceptor : interceptors_) {
+    // Counted before OnStart(): one that refuses the call hears of the end,
+    // too.
     ++started_;
     absl::Status status;
     Guard([&] { status = interceptor->OnStart(); });
@@ -52,6 +54,7 @@ void ServerInterception::OnReceiveMessage(MessageLite* message) {
 }
 
 void ServerInterception::End(absl::Status* status) {
+  // An exception of a message hook is the status that OnEnd() sees.
   TakeException(status);
   for (size_t i = started_; i-- > 0;) {
     Guard([&] { interceptors_[i]->OnEnd(status); });
@@ -60,6 +63,8 @@ void ServerInterception::End(absl::Status* status) {
 }
 
 void ServerInterception::TakeException(absl::Status* status) {
+  // Relaxed: the flag carries nothing else. It is cleared, so that each
+  // exception counts once.
   if (!threw_.exchange(false, std::memory_order_relaxed)) return;
   *status = absl::UnknownError(
       absl::StrCat(info_.method(), ": an interceptor threw an exception"));

@@ -41,6 +41,8 @@ MethodRegistry::Method MethodRegistry::Number(const internal::Method* method,
   return {method, mode, size() - 1, method->streams()};
 }
 
+// Adds the method, or says why its number is taken: registered twice, or a hash
+// that two names share.
 absl::Status MethodRegistry::AddMethod(uint64_t id,
                                        const internal::Method* method,
                                        HandlerMode mode) {
@@ -48,6 +50,8 @@ absl::Status MethodRegistry::AddMethod(uint64_t id,
   if (inserted) {
     place->second = Number(method, mode);
     Direct& direct = direct_[id % kDirect];
+    // The first method keeps the direct entry. Others with the same low bits
+    // are found in the map.
     if (direct.method.method == nullptr) direct = {id, place->second};
     return absl::OkStatus();
   }

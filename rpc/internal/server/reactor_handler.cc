@@ -24,6 +24,8 @@ size_t BytesToRead(const transport::MessageStream::Message& taken) {
 
 }  // namespace
 
+// Starts a unary call, and a stream whose requests the reactor reads. If the
+// method has one request and streams only responses, reads that request first.
 void ReactorHandler::Begin(transport::ServerCall* call) {
   call_ = call;
   reactor_ = nullptr;
@@ -35,6 +37,8 @@ void ReactorHandler::Begin(transport::ServerCall* call) {
   state_.set_stream(&*stream_);
   call->stream()->set_owner(this);
   if (messages_.request() == nullptr) return Start();
+  // The gate comes before the request is read, because interceptors see each
+  // message.
   absl::Status admitted = guard_.Run([] { return absl::OkStatus(); });
   if (!admitted.ok()) return owner_.EndReactor(std::move(admitted));
   ReadRequest();
@@ -42,12 +46,15 @@ void ReactorHandler::Begin(transport::ServerCall* call) {
 
 void ReactorHandler::ReadRequest() {
   const Result result = Read(messages_.request(), nullptr);
+  // OnReadable() or a worker leads here again, by Run().
   if (result == Result::kWait) return;
   if (result == Result::kDone) return Start();
   owner_.EndReactor(failed() ? Annotate(stream_->failure(), method_.full_name())
                              : NoRequest(method_.full_name()));
 }
 
+// Has the method make its reactor, then serves what the reactor has started
+// already.
 void ReactorHandler::Start() {
   if (messages_.response() != nullptr) messages_.response()->Clear();
   absl::Status started = guard_.Run([this] {
@@ -59,11 +66,13 @@ void ReactorHandler::Start() {
   });
   if (!started.ok()) return owner_.EndReactor(std::move(started));
   Reactions::Bind(reactor_, this);
+  // Before the first reaction, and after the reactor can reach its call.
   reactor_->OnBound();
   RunReactions();
 }
 
 void ReactorHandler::Run() {
+  // Without a reactor the call still waits for its one request.
   if (reactor_ == nullptr) return ReadRequest();
   RunReactions();
 }
@@ -73,12 +82,15 @@ void ReactorHandler::RunReactions() {
 }
 
 void ReactorHandler::SendInitialMetadata() {
+  // Cleared before the reaction, which may start something else.
   Reactions::Clear(reactor_, Reactions::kSendInitial);
   state_.SendInitialMetadata();
   reactor_->OnSendInitialMetadataDone(!state_.IsCancelled() &&
                                       !state_.initial_metadata_failed());
 }
 
+// Sends initial metadata first, then does one read and one write at most. The
+// end comes last, when nothing was read and no worker has a message.
 Reactions::Look ReactorHandler::Serve(uint32_t wanted) {
   if ((wanted & Reactions::kSendInitial) != 0) {
     SendInitialMetadata();
@@ -92,6 +104,8 @@ Reactions::Look ReactorHandler::Serve(uint32_t wanted) {
                                Reactions::read_attachment(*reactor_));
     if (result != Result::kWait) {
       Reactions::Clear(reactor_, Reactions::kRead);
+      // A failed stream takes no more messages: the reactor hears of it as of
+      // any cancellation.
       if (failed()) OnCancelled();
       reactor_->OnReadDone(result == Result::kDone);
       did_read = true;
@@ -105,6 +119,7 @@ Reactions::Look ReactorHandler::Serve(uint32_t wanted) {
     if (result == Result::kWait) return after_read;
     Reactions::Clear(reactor_, Reactions::kWrite);
     if (failed()) OnCancelled();
+    // The reactor has called StartWriteAndFinish(), so it expects no reaction.
     if (!reactor_->write_finishes()) {
       reactor_->OnWriteDone(result == Result::kDone);
     }
@@ -114,6 +129,7 @@ Reactions::Look ReactorHandler::Serve(uint32_t wanted) {
   // The worker writes to the reactor's message.
   if (on_worker_) return Reactions::Look::kNothing;
   absl::Status status = reactor_->TakeStatus();
+  // A read that is still open is over before OnDone().
   if ((wanted & Reactions::kRead) != 0) {
     Reactions::Clear(reactor_, Reactions::kRead);
     reactor_->OnReadDone(false);
@@ -122,6 +138,8 @@ Reactions::Look ReactorHandler::Serve(uint32_t wanted) {
   return Reactions::Look::kOver;
 }
 
+// Writes the single response of a method that streams only requests, and
+// prefers the cause of a failed stream to the reactor's status.
 absl::Status ReactorHandler::FinalStatus(absl::Status status) {
   if (!stream_.has_value()) return status;
   if (status.ok() && messages_.response() != nullptr) {
@@ -134,12 +152,15 @@ absl::Status ReactorHandler::FinalStatus(absl::Status status) {
 }
 
 void ReactorHandler::OnCancelled() {
+  // Several events end up here: a cancellation, and a stream that fails at a
+  // read or a write.
   if (reactor_ == nullptr || std::exchange(told_cancelled_, true)) return;
   reactor_->OnCancel();
 }
 
 void ReactorHandler::Detach() {
   if (!stream_.has_value()) return;
+  // The stream tells this of nothing more: the next call has another stream.
   call_->stream()->set_owner(nullptr);
   state_.set_stream(nullptr);
   stream_.reset();
@@ -147,6 +168,8 @@ void ReactorHandler::Detach() {
 
 void ReactorHandler::OnOver() {
   if (reactor_ == nullptr) return;
+  // OnDone() mostly deletes the reactor. Renew() and Unbind() come before,
+  // because a reactor may serve another call from then on.
   ServerReactor* const reactor = std::exchange(reactor_, nullptr);
   reactor->Renew();
   Reactions::Unbind(reactor);
@@ -160,7 +183,9 @@ void ReactorHandler::PostReactions() {
 // A long message takes the same way as a long unary request: a worker parses
 // it, so that the poller can serve others meanwhile.
 Result ReactorHandler::Read(MessageLite* message, Buffer* attachment) {
+  // A worker uses taken_ and long_message_ just now.
   if (on_worker_) return Result::kWait;
+  // The worker has parsed the message that this read waits for.
   if (ABSL_PREDICT_FALSE(long_result_.has_value())) {
     const Result result = *long_result_;
     long_result_.reset();
@@ -171,6 +196,7 @@ Result ReactorHandler::Read(MessageLite* message, Buffer* attachment) {
   has_long_ = false;
   long_message_ = message;
   long_attachment_ = attachment;
+  // Before the task is submitted: a worker may begin at once.
   on_worker_ = true;
   absl::Status submitted = owner_.SubmitToWorkers();
   if (submitted.ok()) return Result::kWait;
@@ -179,6 +205,8 @@ Result ReactorHandler::Read(MessageLite* message, Buffer* attachment) {
 }
 
 Result ReactorHandler::ReadShort(MessageLite* message, Buffer* attachment) {
+  // ReadNow() may have taken a long message on another thread. Only Read(), on
+  // the poller, passes it to a worker.
   if (ABSL_PREDICT_FALSE(has_long_)) return Result::kWait;
   // The next message may need the memory.
   if (attachment != nullptr) attachment->Reset();
@@ -196,6 +224,7 @@ Result ReactorHandler::Parse(MessageLite* message, Buffer* attachment) {
 }
 
 void ReactorHandler::ParseLong() {
+  // Left for Read(): reactions are the poller's.
   long_result_ = Parse(long_message_, long_attachment_);
 }
 
@@ -207,6 +236,7 @@ void ReactorHandler::OnLongParsed() {
 
 ProtobufStream::Result ReactorHandler::Write(const MessageLite& message,
                                              Attachment attachment) {
+  // In front of the first message, since none can be sent after it.
   state_.SendInitialMetadataDue();
   return stream_->Write(message, attachment, [this](size_t bytes) {
     return call_->AllocatePart(bytes);
@@ -227,6 +257,7 @@ void ReactorHandler::PostStream() {
 }
 
 void ReactorHandler::Tell() {
+  // Before there is a reactor, the news leads to ReadRequest().
   if (reactor_ != nullptr) return Reactions::Tell(reactor_);
   PostReactions();
 }

@@ -15,6 +15,8 @@
 
 namespace verbena::internal {
 
+// Measures the message. The length is needed first, because it decides how the
+// reply travels.
 bool ReplyBuilder::TakeMessage() {
   absl::StatusOr<uint64_t> bytes =
       MeasureMessage(*messages_.response(), limits_.message_bytes,
@@ -36,6 +38,8 @@ bool ReplyBuilder::TakeMessage() {
   return true;
 }
 
+// Serialises a large reply on the handler's thread, so that the poller does not
+// have to.
 void ReplyBuilder::WriteAhead() {
   // With trailing metadata the sum is not known yet; such replies are rare, and
   // large ones with them rarer: the poller writes them.
@@ -49,6 +53,8 @@ void ReplyBuilder::WriteAhead() {
   reply_.buffer = *std::move(buffer);
 }
 
+// Gives up at the first thing that a small reply has not. Complete() then takes
+// the long way.
 bool ReplyBuilder::WritePlain() {
   if (!reply_.status.ok() || state_.call()->stream() != nullptr ||
       !reply_.attachment.empty() || !reply_.buffer.empty() ||
@@ -61,6 +67,9 @@ bool ReplyBuilder::WritePlain() {
   return true;
 }
 
+// Places the metadata, drops what an error does not carry, and asks the
+// transport whether the rest fits. The answer to that is the status if it does
+// not.
 void ReplyBuilder::Complete() {
   PlaceMetadata();
   if (!reply_.status.ok()) {
@@ -75,6 +84,8 @@ void ReplyBuilder::Complete() {
   reply_.attachment.Reset();
 }
 
+// Sends initial metadata, then fills the trailing ones: the parts of an error
+// first, since they count for the length.
 void ReplyBuilder::PlaceMetadata() {
   if (!state_.data().sends_no_metadata()) {
     const absl::Status failure = state_.FinishInitialMetadata();
@@ -92,6 +103,8 @@ void ReplyBuilder::PlaceMetadata() {
   if (!trailing().empty()) PlaceTrailingMetadata();
 }
 
+// Chooses the frame or frames of their own, by the length. WriteTo() writes the
+// short ones before the message.
 void ReplyBuilder::PlaceTrailingMetadata() {
   const absl::StatusOr<uint32_t> bytes = MeasureMetadata(trailing());
   const absl::Status failure =
@@ -106,6 +119,8 @@ void ReplyBuilder::PlaceTrailingMetadata() {
   }
 }
 
+// Cuts the message to the server's limit first, so that details repeat the cut
+// one. Details that have all of the message make the rest unnecessary.
 void ReplyBuilder::PlaceStatus() {
   if (reply_.status.message().size() > limits_.status_bytes) {
     reply_.status = CutMessage(reply_.status, limits_.status_bytes);
@@ -125,6 +140,8 @@ bool ReplyBuilder::DetailsHaveMessage() const {
          status.message() == reply_.status.message();
 }
 
+// Reckons how much room the other trailing metadata leave, and sends as much of
+// the message as fits.
 void ReplyBuilder::AddStatusRest() {
   constexpr size_t kHead = transport::kMaxStatusMessageBytes;
   const absl::StatusOr<uint32_t> bytes = MeasureMetadata(trailing());
@@ -140,6 +157,8 @@ void ReplyBuilder::AddStatusRest() {
   }
 }
 
+// Adds the payloads of the status as one pair. Leaves the handler's own pair
+// alone, and skips details that are too long for the client.
 void ReplyBuilder::AddStatusDetails() {
   if (!HasStatusDetails(reply_.status)) return;
   if (trailing().find(kStatusDetailsKey) != trailing().end()) return;

@@ -15,6 +15,8 @@
 
 namespace verbena::internal {
 
+// Fills the registry before the endpoint starts, since pollers read it without
+// a lock.
 absl::StatusOr<std::unique_ptr<ServerImpl>> ServerImpl::Start(
     const Options& options) {
   auto server = absl::WrapUnique(new ServerImpl(options));
@@ -31,6 +33,7 @@ absl::StatusOr<std::unique_ptr<ServerImpl>> ServerImpl::Start(
   return server;
 }
 
+// Numbers the methods. The vectors that go by that number are made afterwards.
 absl::Status ServerImpl::Register(const Options& options) {
   for (const Service* service : options.services) {
     RETURN_IF_ERROR(registry_.AddService(*service, options.handler_mode));
@@ -44,6 +47,8 @@ absl::Status ServerImpl::Register(const Options& options) {
   return absl::OkStatus();
 }
 
+// Ends the calls, then the workers, then the pollers, because each may still
+// use the next.
 ServerImpl::~ServerImpl() {
   if (endpoint_ == nullptr) return;
   Shutdown(absl::InfinitePast());
@@ -60,12 +65,15 @@ void ServerImpl::Wait() {
 }
 
 void ServerImpl::Shutdown(absl::Time deadline) {
+  // Without the mutex: Wait() needs it, and calls may take until the deadline.
   endpoint_->Shutdown(deadline);
   const base::MutexLock lock(mutex_);
   shut_down_ = true;
   shut_down_changed_.NotifyAll();
 }
 
+// Finds the method, enters the limits that the call counts for, and begins it.
+// A refused call has done nothing, and says so.
 void ServerImpl::OnCall(transport::ServerCall* call) {
   const MethodRegistry::Method* method = registry_.Find(call->method_id());
   if (method == nullptr) {
@@ -82,6 +90,7 @@ void ServerImpl::OnCall(transport::ServerCall* call) {
     return RefuseCall(call, Refusals::Limit::kCalls);
   }
   if (ABSL_PREDICT_FALSE(method->streams) && !limits_.streams.Enter()) {
+    // A stream counts for both limits or for neither.
     limits_.calls.Leave();
     return RefuseCall(call, Refusals::Limit::kStreams);
   }
@@ -109,6 +118,8 @@ void ServerImpl::RefuseCall(transport::ServerCall* call,
   call->Finish(std::move(reply));
 }
 
+// Sums up the counters of all pollers, each of which counts without others. The
+// sums are not of one instant.
 ServerMetrics ServerImpl::Metrics() const {
   using Limit = Refusals::Limit;
   ServerMetrics metrics;
@@ -157,7 +168,10 @@ ServerLimits ServerImpl::LimitsOf(const Options& options) {
   return limits;
 }
 
+// Asks each poller to describe itself on its own thread. A poller that is held
+// up answers too late, and its part is missing.
 ServerStatus ServerImpl::Status(absl::Duration patience) {
+  // Shared: a late answer comes after this function has returned.
   const auto look = std::make_shared<ServerLook>();
   const int asked =
       endpoint_->Look([this, look](transport::ServerPoller& poller) {
@@ -169,6 +183,8 @@ ServerStatus ServerImpl::Status(absl::Duration patience) {
   return status;
 }
 
+// Looks through a few entries. A poller takes the first free one at its first
+// call.
 HandlerCallPool& ServerImpl::CallsOf(transport::Poller& poller) {
   for (PollerCalls& each : pollers_) {
     transport::Poller* owner = each.poller.load(std::memory_order_relaxed);

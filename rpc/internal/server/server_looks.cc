@@ -14,6 +14,8 @@
 namespace verbena::internal {
 namespace {
 
+// Asks the handler of a call if it has one. A call that is still being received
+// has only its method's number.
 OpenCallStatus CallStatus(const transport::ServerCall& call,
                           const MethodRegistry& registry, uint64_t now) {
   OpenCallStatus status;
@@ -42,6 +44,8 @@ void Append(std::vector<Entry> from, std::vector<Entry>* to) {
 
 }  // namespace
 
+// Counts all connections and calls, but lists only some, so that a look at a
+// busy poller stays short.
 ServerStatus StatusOf(const transport::ServerPoller& poller,
                       HandlerCallPool& calls, const MethodRegistry& registry) {
   const uint64_t now = base::CycleNow();
@@ -81,10 +85,12 @@ void ServerLook::Add(ServerStatus part) {
 
 ServerStatus ServerLook::Await(int parts, absl::Time deadline) {
   const base::MutexLock lock(mutex_);
+  // A poller that a handler holds up may answer after the deadline.
   while (parts_ < parts) {
     if (!added_.WaitUntil(mutex_, deadline)) break;
   }
   whole_.incomplete = parts_ < parts;
+  // A copy: late parts may still be added.
   return whole_;
 }
 

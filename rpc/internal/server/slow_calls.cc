@@ -22,6 +22,8 @@ uint64_t CyclesOf(uint64_t nanos, const base::CycleRate& rate) {
 SlowCalls::SlowCalls(const base::CycleRate& rate)
     : rate_(rate), least_(CyclesOf(kLeastNanos, rate)), threshold_(least_) {}
 
+// Takes a free entry, or that of the fastest call. The threshold then rises, so
+// that IsSlow() lets fewer calls come here.
 void SlowCalls::Add(absl::string_view method, absl::string_view peer,
                     absl::StatusCode code, uint64_t cycles, uint64_t now) {
   Call* call = nullptr;
@@ -41,7 +43,10 @@ void SlowCalls::Add(absl::string_view method, absl::string_view peer,
   SetThreshold();
 }
 
+// Drops old calls, lowers the threshold if there is room again, and lists the
+// rest.
 void SlowCalls::AppendTo(uint64_t now, std::vector<SlowCallStatus>* list) {
+  // The last entry fills the gap: the order has no meaning.
   for (size_t i = 0; i < size_;) {
     if (rate_.Nanos(now - calls_[i].ended) > kKeptNanos) {
       calls_[i] = calls_[--size_];
@@ -49,6 +54,7 @@ void SlowCalls::AppendTo(uint64_t now, std::vector<SlowCallStatus>* list) {
       ++i;
     }
   }
+  // Free entries let the threshold fall again.
   SetThreshold();
   for (size_t i = 0; i < size_; ++i) {
     const Call& call = calls_[i];

@@ -24,6 +24,8 @@ constexpr absl::Duration kStartAgain = absl::Milliseconds(100);
 
 }  // namespace
 
+// A pool of a single thread has no thread to reserve: its lanes may have that
+// one.
 ThreadPool::ThreadPool(const Options& options)
     : options_(options),
       lane_limit_(std::max(
@@ -33,6 +35,8 @@ ThreadPool::ThreadPool(const Options& options)
   CHECK_GT(options.queue_limit, 0);
 }
 
+// Wakes all idle threads. Threads that run end by themselves when the lanes are
+// empty, so nothing that was queued is lost.
 ThreadPool::~ThreadPool() {
   {
     const base::MutexLock lock(mutex_);
@@ -53,6 +57,9 @@ ThreadPool::Use ThreadPool::use() const {
   return use;
 }
 
+// Gives the task to an idle thread if lane and owner have room. Otherwise
+// queues the task, unless the queue is full, and starts a thread if one is
+// missing.
 absl::Status ThreadPool::Submit(WorkerTask* task, Lane* lane,
                                 const void* owner) {
   const base::MutexLock lock(mutex_);
@@ -74,6 +81,8 @@ absl::Status ThreadPool::Submit(WorkerTask* task, Lane* lane,
         threads_, " workers, of at most ", options_.most,
         " (ServerBuilder::SetMaxWorkerThreads)"));
   }
+  // Counted as waiting in any case: the thread that takes the task counts it
+  // down.
   ++waiting_;
   if (!in_share) {
     // Other tasks of its owner run, so there are threads.
@@ -98,6 +107,8 @@ absl::Time ThreadPool::Tick() {
   return LacksThread() ? base::Now() + kStartAgain : absl::InfiniteFuture();
 }
 
+// An owner without a running task is always in its share, so the owners in
+// over_share_ are never more than the threads.
 bool ThreadPool::InShare(const void* owner) const {
   const auto found = owners_.find(owner);
   return found == owners_.end() || found->second.running == 0 ||
@@ -119,6 +130,7 @@ void ThreadPool::NoteEnd(const void* owner, Lane* lane) {
       found->second.first == nullptr) {
     owners_.erase(found);
   }
+  // A thread that has become free widens the share of every owner.
   if (!over_share_.empty()) ListInShare();
 }
 
@@ -138,6 +150,8 @@ void ThreadPool::WaitForShare(WorkerTask* task, Lane* lane) {
 // An owner whose tasks wait has others that run, so there are no more of them
 // than threads.
 void ThreadPool::ListInShare() {
+  // Looks once at each owner, and takes at most one task of each, so that the
+  // owners take turns.
   for (size_t left = over_share_.size(); left > 0; --left) {
     const void* const name = over_share_.front();
     over_share_.pop_front();
@@ -149,6 +163,8 @@ void ThreadPool::ListInShare() {
     }
     if (owner.first != nullptr) over_share_.push_back(name);
   }
+  // The thread that called this takes the next task itself. Idle ones have to
+  // be woken.
   while (idle_ != nullptr && first_ != nullptr) {
     Lane* lane = nullptr;
     WorkerTask* const task = TakeFirst(&lane);
@@ -172,17 +188,21 @@ void ThreadPool::ListIfReady(Lane* lane) {
       lane->running_ >= lane_limit_) {
     return;
   }
+  // At the end of the list: lanes take turns.
   lane->ready_ = true;
   lane->next_ = nullptr;
   (first_ == nullptr ? first_ : last_->next_) = lane;
   last_ = lane;
 }
 
+// A lane stands in the list only if its next task may run.
 bool ThreadPool::LacksThread() const {
   return first_ != nullptr && idle_ == nullptr && threads_ < options_.most;
 }
 
 void ThreadPool::GrowIfNeeded() {
+  // A thread at a time: a burst of short tasks is over before many have
+  // started.
   if (starting_ || !LacksThread()) return;
   if (!refusal_.ok() && base::Now() < start_again_) return;
   refusal_ = group_.Start([this] { Work(); });
@@ -194,8 +214,11 @@ void ThreadPool::GrowIfNeeded() {
   }
 }
 
+// Runs tasks until Next() finds that the thread is not needed. The mutex is
+// held except while a task runs.
 void ThreadPool::Work() {
   base::MutexLock lock(mutex_);
+  // From now on Next() may start the next thread.
   starting_ = false;
   Lane* lane = nullptr;
   while (WorkerTask* const task = Next(&lane)) {
@@ -208,12 +231,15 @@ void ThreadPool::Work() {
   --threads_;
 }
 
+// Prefers a task that waits in a lane. Stops only when no lane has one, so a
+// pool that ends runs what is queued.
 WorkerTask* ThreadPool::Next(Lane** lane) {
   bool needed = true;
   while (true) {
     WorkerTask* task = nullptr;
     if (first_ != nullptr) {
       task = TakeFirst(lane);
+      // Tasks behind this one may still wait: then this thread starts the next.
       GrowIfNeeded();
     } else if (stop_ || !needed) {
       return nullptr;
@@ -224,6 +250,8 @@ WorkerTask* ThreadPool::Next(Lane** lane) {
   }
 }
 
+// Takes the lane out of the list, and puts it back at the end if its next task
+// may run. The task's owner may be over its share: then the task waits there.
 WorkerTask* ThreadPool::TakeFirst(Lane** lane) {
   *lane = first_;
   first_ = (*lane)->next_;
@@ -250,8 +278,12 @@ void ThreadPool::GiveToIdle(WorkerTask* task, Lane* lane) {
   idle->wake.NotifyOne();
 }
 
+// Waits on a condition variable of its own, so that a task wakes exactly one
+// thread. A thread beyond `kept` waits for a limited time.
 WorkerTask* ThreadPool::WaitIdle(Lane** lane, bool* needed) {
   Idle idle;
+  // At the front: the thread that became idle last gets the next task, and the
+  // others can end.
   idle.next = std::exchange(idle_, &idle);
   const bool limited = threads_ > options_.kept;
   const absl::Time until = base::Now() + options_.idle_time;
@@ -264,8 +296,11 @@ WorkerTask* ThreadPool::WaitIdle(Lane** lane, bool* needed) {
     }
   }
   *lane = idle.lane;
+  // A thread that was given a task has been taken out of the list by
+  // GiveToIdle().
   if (idle.task == nullptr) {
     Remove(&idle);
+    // Looked at again: others may have ended in the meantime.
     *needed = threads_ <= options_.kept;
   }
   return idle.task;

@@ -15,6 +15,8 @@ using Result = ProtobufStream::Result;
 
 Result ProtobufStream::Fail(absl::Status* failure, absl::Status status) {
   *failure = std::move(status);
+  // Release, behind the status, as failed() acquires. A thread that sees the
+  // flag sees the reason.
   failed_.store(true, std::memory_order_release);
   return Result::kOver;
 }
@@ -22,6 +24,7 @@ Result ProtobufStream::Fail(absl::Status* failure, absl::Status status) {
 void ProtobufStream::TakeAttachment(
     const transport::MessageStream::Message& read, Buffer* attachment,
     Allocate allocate) {
+  // The Buffer of a long message is handed over, so its bytes are not copied.
   if (read.attachment_buffer != nullptr) {
     *attachment = std::move(*read.attachment_buffer);
     return;
@@ -33,9 +36,11 @@ void ProtobufStream::TakeAttachment(
 }
 
 Result ProtobufStream::Take(transport::MessageStream::Message* read) {
+  // A failure of either direction ends the call, so neither goes on.
   if (failed()) return Result::kOver;
   const Result result = messages_.Read(read);
   if (result != Result::kNoMemory) return result;
+  // Ends this call, not the process.
   return FailRead(absl::ResourceExhaustedError(
       "there is no memory for a copy of a message (see `ulimit -v`)"));
 }
@@ -65,12 +70,15 @@ Result ProtobufStream::Parse(const transport::MessageStream::Message& read,
   read_count_.messages.Add();
   read_count_.bytes.Add(read.message.size() + read.attachment.size());
   absl::Status parsed = ParseMessage(read.message, message);
+  // Before the attachment is taken, and before the hooks hear of a message.
   if (!parsed.ok()) return FailRead(std::move(parsed));
   if (attachment != nullptr) TakeAttachment(read, attachment, allocate);
   if (ABSL_PREDICT_FALSE(hooks_ != nullptr)) hooks_->OnReceiveMessage(message);
   return Result::kDone;
 }
 
+// Tells the hooks, checks the lengths, and writes the message straight into the
+// stream. A write that must wait is called again with the message unchanged.
 Result ProtobufStream::Write(const MessageLite& message, Attachment attachment,
                              Allocate allocate) {
   if (failed()) return Result::kOver;
@@ -78,6 +86,7 @@ Result ProtobufStream::Write(const MessageLite& message, Attachment attachment,
       !std::exchange(told_of_message_, true)) {
     hooks_->OnSendMessage(message);
   }
+  // Checked by itself first, so that the subtraction below cannot wrap.
   const uint64_t attached = attachment.bytes().size();
   if (attached > max_message_bytes_) {
     return Fail(&write_failure_,

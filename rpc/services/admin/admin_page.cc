@@ -46,6 +46,8 @@ class AdminPage final : public ServerExtension {
   }
 
  private:
+  // Serves two documents: the page, which never changes, and the data that its
+  // script asks for each second.
   std::unique_ptr<HttpServer::Answer> Answer(absl::string_view path) const {
     if (path == "/") {
       // No script or style but the page's own, and no other host.
@@ -65,6 +67,8 @@ class AdminPage final : public ServerExtension {
     return nullptr;
   }
 
+  // Runs on a thread of the HttpServer. The server's own threads only answer
+  // GetStatus().
   admin::AdminSnapshot Snapshot() const {
     internal::SnapshotSources sources;
     sources.status = server_.GetStatus();

@@ -45,6 +45,8 @@ absl::string_view WithoutPort(absl::string_view host) {
   return host.substr(0, host.find(':'));
 }
 
+// Forbids browsers to keep the answer, or to guess its type. Closes the
+// connection, since a thread serves one at a time.
 int Send(mg_connection* connection, int status, const char* reason,
          const HttpServer::Answer& answer, absl::string_view more = "") {
   const std::string head = absl::StrCat(
@@ -70,6 +72,8 @@ int Refuse(mg_connection* connection, int status, const char* reason,
 
 }  // namespace
 
+// A name that somebody else has made point here is none of these, while an
+// address names this host beyond doubt.
 bool HttpServer::IsOurHost(absl::string_view host,
                            const std::vector<std::string>& host_names) {
   const absl::string_view name = WithoutPort(host);
@@ -85,6 +89,9 @@ bool HttpServer::IsOurHost(absl::string_view host,
 HttpServer::HttpServer(const Options& options, Handler handler)
     : options_(options), handler_(std::move(handler)) {}
 
+// Checks the address, then starts civetweb with settings that leave it nothing
+// to serve but OnRequest(). Asks for the port afterwards, which may have been
+// 0.
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
     const Options& options, Handler handler) {
   // civetweb understands much more, among it a port alone, of every address;
@@ -119,6 +126,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
                             nullptr};
   mg_callbacks callbacks = {};
   callbacks.begin_request = &HttpServer::OnRequest;
+  // Keeps civetweb from writing to standard error.
   callbacks.log_message = [](const mg_connection*, const char*) { return 1; };
   mg_init_data init = {&callbacks, server.get(), settings};
   std::array<char, 256> text = {};
@@ -154,6 +162,7 @@ int HttpServer::OnRequest(mg_connection* connection) {
       ->Respond(connection);
 }
 
+// Checks the host first: a page of another site learns nothing else.
 int HttpServer::Respond(mg_connection* connection) const {
   const mg_request_info* const request = mg_get_request_info(connection);
   const char* const host = mg_get_header(connection, "Host");

@@ -8,8 +8,11 @@
 namespace verbena {
 
 LogSink LogTail::Sink(LogSink next) {
+  // The sink keeps this: nobody can tell when the process calls it for the last
+  // time.
   return [self = shared_from_this(),
           next = std::move(next)](const LogEntry& entry) {
+    // Keep() has released the mutex before `next`, which is the user's code.
     self->Keep(entry);
     if (next != nullptr) {
       next(entry);

@@ -63,6 +63,8 @@ void AddLimit(absl::string_view name, uint64_t used, int64_t most,
   limit->set_option(std::string(option));
 }
 
+// Puts each limit beside what is in use of it. Reckons the uses from counters
+// that exist anyway, so that no call pays for the page.
 void AddLimits(const SnapshotSources& sources, AdminSnapshot* snapshot) {
   const ServerMetrics& metrics = sources.metrics;
   const ServerLimits& limits = sources.status.limits;
@@ -76,6 +78,7 @@ void AddLimits(const SnapshotSources& sources, AdminSnapshot* snapshot) {
   for (const ConnectionStatus& connection : sources.status.connections) {
     fullest = std::max<uint64_t>(fullest, connection.open_calls);
   }
+  // The fullest device: the limit is one of each device and poller.
   uint64_t bulk = 0;
   for (const DeviceMetrics& device : metrics.pollers.devices) {
     bulk = std::max(bulk, device.pool_used_bytes);
@@ -97,6 +100,7 @@ void AddLimits(const SnapshotSources& sources, AdminSnapshot* snapshot) {
            0, "SetMaxBulkBytes", snapshot);
 }
 
+// Names each counter that should stay at 0. Those of devices are summed up.
 void AddTroubles(const ServerMetrics& metrics, AdminSnapshot* snapshot) {
   const auto add = [snapshot](absl::string_view name, uint64_t count) {
     AdminSnapshot::Trouble* const trouble = snapshot->add_troubles();
@@ -135,6 +139,7 @@ void AddDevice(const DeviceMetrics& metrics, AdminSnapshot* snapshot) {
   device->set_connections_begun(static_cast<double>(metrics.connections_begun));
 }
 
+// Adds the lists, which may be cut, and the counts, which are not.
 void AddStatus(const ServerStatus& status, absl::Time now,
                AdminSnapshot* snapshot) {
   for (const ConnectionStatus& each : status.connections) {
@@ -168,6 +173,8 @@ void AddStatus(const ServerStatus& status, absl::Time now,
 
 }  // namespace
 
+// Turns all that the server tells of itself into one message. Counts become
+// doubles, because JSON of protobuf writes integers of 64 bits as strings.
 AdminSnapshot MakeSnapshot(const SnapshotSources& sources) {
   AdminSnapshot snapshot;
   snapshot.set_now_ms(Milliseconds(sources.now));
@@ -180,6 +187,7 @@ AdminSnapshot MakeSnapshot(const SnapshotSources& sources) {
     listening->set_address(Printable(each.address));
     listening->set_device(Printable(each.device));
   }
+  // The last bucket has no upper bound.
   for (size_t i = 0; i + 1 < LatencyMetrics::kBuckets; ++i) {
     snapshot.add_latency_bounds_s(LatencyMetrics::UpperBoundSeconds(i));
   }
@@ -210,6 +218,7 @@ AdminSnapshot MakeSnapshot(const SnapshotSources& sources) {
 std::string ToJson(const AdminSnapshot& snapshot) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
+  // So that the script need not tell a zero from a field that is missing.
   options.always_print_primitive_fields = true;
   std::string json;
   const auto status =

@@ -86,6 +86,8 @@ class Families {
   std::map<std::string, MetricFamily> families_;
 };
 
+// Gives each counter the label of its method. Series without a value are left
+// out where there would be many.
 void AddMethod(const MethodMetrics& method, const Labels& owner,
                Families* out) {
   const Labels labels = With(owner, "method", method.name);
@@ -114,6 +116,7 @@ void AddMethod(const MethodMetrics& method, const Labels& owner,
              labels, method.stream_responses);
 }
 
+// Counters of one device, of all pollers together.
 void AddDevice(const DeviceMetrics& device, const Labels& owner,
                Families* out) {
   const Labels labels = With(owner, "device", device.device);
@@ -165,6 +168,8 @@ void AddPollers(const PollerMetrics& pollers, const Labels& labels,
   }
 }
 
+// Methods first, then the refusals by their limit, the workers, and the
+// pollers.
 void AddServerMetrics(const ServerMetrics& metrics, const Labels& labels,
                       Families* out) {
   for (const MethodMetrics& method : metrics.methods) {
@@ -195,6 +200,8 @@ void AddServerMetrics(const ServerMetrics& metrics, const Labels& labels,
   AddPollers(metrics.pollers, labels, out);
 }
 
+// Has no pollers: the channels of a process share them, so Collect() adds them
+// once.
 void AddChannelMetrics(const ChannelMetrics& metrics, const Labels& labels,
                        Families* out) {
   for (const MethodMetrics& method : metrics.methods) {
@@ -224,6 +231,7 @@ class PrometheusMetrics::Sources {
   }
   void RemoveServer(const Server* server) {
     const base::MutexLock lock(mutex_);
+    // By the address: the name may have got a number.
     std::erase_if(servers_, [server](const auto& entry) {
       return entry.second == server;
     });
@@ -252,6 +260,7 @@ class PrometheusMetrics::Sources {
     std::vector<MetricFamily> families;
     Families of_servers("server");
     Families of_clients("client");
+    // Without the mutex, and once for all channels.
     AddPollers(ClientPollerMetrics(), {}, &of_clients);
     const base::MutexLock lock(mutex_);
     for (const auto& [name, server] : servers_) {
@@ -289,6 +298,7 @@ PrometheusMetrics::PrometheusMetrics() : sources_(new Sources) {}
 PrometheusMetrics::~PrometheusMetrics() { sources_->RemoveAllChannels(); }
 
 void PrometheusMetrics::AddServer(ServerBuilder* builder, std::string name) {
+  // The server owns it, and destroys it before the counters.
   class Exported final : public ServerExtension {
    public:
     Exported(std::shared_ptr<Sources> sources, const Server& server)
