@@ -111,7 +111,6 @@ class ServerPoller final : private Pollable {
   ServerPoller(const EndpointOptions& options, ServerHandler& handler,
                std::unique_ptr<Poller> poller);
 
-  // The life of a thread that stands in, from then on.
   // Polls until all is closed, or another thread has taken the poller over.
   void Drive();
   bool AllClosed() const { return closing_ && connections_.empty(); }

@@ -36,7 +36,7 @@ class CallTable {
   // The connection has begun to close: every call ends with its failure().
   virtual void OnClosing() = 0;
 
-  // While the connection is not closing: see Connection::OnTick().
+  // See Connection::OnTick(). The connection may just have begun to close.
   virtual void OnTick(absl::Time now) = 0;
   virtual absl::Time NextTick() const = 0;
 

@@ -22,6 +22,8 @@ Simulation::TimePoint Simulation::Now() const {
   return device_.engine().clock().Now();
 }
 
+// While there is work, the clock moves by little; otherwise it jumps to the
+// next time at which there is some.
 bool Simulation::Step(TimePoint latest) {
   Engine& engine = device_.engine();
   if (Now() >= latest) return false;

@@ -48,7 +48,7 @@ class HandlerGuard {
 
   bool has_interceptors() const { return interception_ != nullptr; }
   // The handler of a unary call has ended with `*status`: tells the
-  // interceptors of the response and of the end. They may change both.
+  // interceptors of the response and of the end. They may change the status.
   void EndUnary(absl::Status* status);
   // As EndUnary(), for a call that streams. Does nothing without interceptors.
   void End(absl::Status* status) {

@@ -142,6 +142,7 @@ bool IsLocalAddress(const SocketAddress& address) {
   return found;
 }
 
+// An address of this host is reached from itself.
 SocketAddress SourceFor(const SocketAddress& destination) {
   if (destination.IsLoopback()) {
     return SocketAddress::Loopback(destination.family(), 0);
@@ -151,6 +152,7 @@ SocketAddress SourceFor(const SocketAddress& destination) {
   return source;
 }
 
+// Without a port, begins at a random one and goes on from there.
 int OpenBoundSocket(SocketAddress& address, BindPurpose purpose,
                     base::UniqueFd& socket) {
   const bool choose = address.port() == 0;
@@ -173,6 +175,9 @@ int OpenBoundSocket(SocketAddress& address, BindPurpose purpose,
   return EADDRINUSE;
 }
 
+// Tries the names of all sockets that may listen for the destination: the very
+// address first, then the wildcards. The socket of a listener of another user
+// is replaced before the next name is tried.
 int ConnectSocket(const SocketAddress& destination, const PeerUsers& users,
                   base::UniqueFd& socket) {
   const std::string ipv6_wildcard =
@@ -203,6 +208,7 @@ int ConnectSocket(const SocketAddress& destination, const PeerUsers& users,
   return result;
 }
 
+// Only an abstract name counts, which begins with a zero byte.
 SocketAddress PeerOf(int socket) {
   sockaddr_un address = {};
   socklen_t length = sizeof(address);

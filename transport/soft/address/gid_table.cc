@@ -35,6 +35,8 @@ int Remoteness(const HostAddress& host) {
   return host.running ? kind : kind + 3;
 }
 
+// The GID decides last, so that the order does not depend on that of the
+// kernel's list.
 bool ComesBefore(const HostAddress& a, const HostAddress& b) {
   const int remoteness_a = Remoteness(a);
   const int remoteness_b = Remoteness(b);
@@ -119,6 +121,8 @@ void GidTable::Refresh() {
   if (addresses.has_value()) Update(*addresses);
 }
 
+// Drops the entries whose addresses have gone, and then gives each new address
+// the first empty entry. The others keep their index.
 void GidTable::Update(const std::vector<HostAddress>& addresses) {
   std::vector<HostAddress> wanted = addresses;
   std::sort(wanted.begin(), wanted.end(), ComesBefore);
@@ -143,6 +147,8 @@ void GidTable::Update(const std::vector<HostAddress>& addresses) {
         std::find_if(entries_.begin(), entries_.end(),
                      [](const Entry& entry) { return IsEmpty(entry.gid); });
     if (place == entries_.end()) {
+      // The addresses come in their order, so those that are left out are the
+      // least likely to be reached.
       if (entries_.size() >= kEntries) return;
       place = entries_.emplace(place);
     }

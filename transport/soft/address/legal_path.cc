@@ -12,6 +12,7 @@ constexpr uint8_t kServiceLevelMax = 15;  // Four bits.
 
 }  // namespace
 
+// RoCE has no LIDs, so each path needs a global route.
 bool PathIsLegal(const ibv_ah_attr& attributes, GidTable& gids) {
   const ibv_global_route& route = attributes.grh;
   if (!IsPort(attributes.port_num) || attributes.is_global == 0 ||

@@ -66,6 +66,7 @@ void BiasedLock::LockSlow() {
 // gives up the processor now and then, because the holder may be waiting for
 // it.
 bool BiasedLock::TryLockSlow() {
+  // Relaxed, because the count only decides who goes first.
   if (waiters_.load(std::memory_order_relaxed) != 0) {
     sched_yield();
     return false;
@@ -80,6 +81,8 @@ bool BiasedLock::TryLockSlow() {
   return false;
 }
 
+// Takes the ordinary lock, then the owner's right, and enters if the owner is
+// outside. The right stays taken away even if the owner is still inside.
 bool BiasedLock::TryEnter() {
   if (!ordinary_.try_lock()) return false;
   Revoke();
@@ -91,6 +94,8 @@ bool BiasedLock::TryEnter() {
   return true;
 }
 
+// Holds the ordinary lock for each look, because nobody but the owner is inside
+// then.
 void BiasedLock::WaitForHolder() {
   SpinUntil([this] {
     if (!ordinary_.try_lock()) return false;

@@ -44,6 +44,7 @@ int SendToName(int socket, const UnixName& name, const iovec* parts,
   message.msg_iov = const_cast<iovec*>(parts);
   message.msg_iovlen = static_cast<size_t>(count);
   while (::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    // A lack of buffers passes, as a full queue does.
     if (errno != EINTR) return errno == ENOBUFS ? EAGAIN : errno;
   }
   return 0;

@@ -35,10 +35,12 @@ int Engine::Start() {
 }
 
 bool Engine::IsLostByFork() const {
+  // Relaxed, because a child has the value in its copy of the memory.
   const pid_t process = process_.load(std::memory_order_relaxed);
   return process != 0 && process != getpid();
 }
 
+// The flag is set before the thread is woken, so that it finds the flag.
 void Engine::EndThread(absl::Duration longest) {
   {
     const base::MutexLock lock(mutex_);
@@ -48,6 +50,8 @@ void Engine::EndThread(absl::Duration longest) {
   threads_.JoinFor(longest);
 }
 
+// If the thread cannot be started, the descriptors stay, and the next call goes
+// on from there.
 int Engine::StartLocked() {
   if (started_) return 0;
   if (!epoll_fd_.valid()) {
@@ -179,6 +183,7 @@ void Engine::SetInterest(int fd, bool readable, bool writable) {
   Descriptor& descriptor = descriptors_.at(found->second);
   descriptor.interest =
       (readable ? EPOLLIN | EPOLLRDHUP : 0u) | (writable ? EPOLLOUT : 0u);
+  // AddToEpoll() uses the interest as soon as the kernel agrees.
   if (!descriptor.in_epoll) return;
   epoll_event event = {};
   event.events = descriptor.interest;
@@ -233,6 +238,8 @@ void Engine::AddMember(EngineMember* member) {
   {
     const base::MutexLock lock(mutex_);
     CheckStarted();
+    // The next round ticks it, and it says then when it wants to be called
+    // again.
     members_[next_key_++] = Member{member, TimePoint::min()};
     earliest_tick_ = TimePoint::min();
   }
@@ -250,6 +257,9 @@ void Engine::RemoveMember(EngineMember* member) {
   }
 }
 
+// Behind the task comes another one, which waits for as many rounds as it takes
+// to call every descriptor. The promise is shared, because this call may give
+// up before it is kept.
 void Engine::RunAndCatchUp(std::function<void()> task,
                            std::chrono::nanoseconds longest) {
   size_t rounds;
@@ -284,6 +294,7 @@ void Engine::WaitUntilNotRunning(uint64_t key) {
   while (running_key_ == key) callback_done_.Wait(mutex_);
 }
 
+// The mutex is released for the call, because a callback may call any method.
 void Engine::RunCallback(uint64_t key, const std::function<void()>& call) {
   running_key_ = key;
   mutex_.unlock();
@@ -315,7 +326,8 @@ bool Engine::RunOnce() {
   return due || ready;
 }
 
-// Whether a descriptor was ready.
+// Whether a descriptor was ready. Waits for descriptors, and then calls all
+// that is ready: descriptors, tasks, timers and members.
 bool Engine::RunRound(int timeout_ms) {
   epoll_event events[kEventsMax];
   const int count = epoll_wait(epoll_fd_.get(), events, kEventsMax, timeout_ms);
@@ -325,6 +337,8 @@ bool Engine::RunRound(int timeout_ms) {
       RunDescriptor(events[i].data.u64);
       continue;
     }
+    // Taken before the work is looked at, so that what comes later wakes the
+    // next round.
     uint64_t wakes;
     static_cast<void>(!read(wake_fd_.get(), &wakes, sizeof(wakes)));
   }
@@ -338,11 +352,14 @@ void Engine::RunDescriptor(uint64_t key) {
   const base::MutexLock lock(mutex_);
   auto found = descriptors_.find(key);
   if (found == descriptors_.end()) return;  // Unwatched since epoll_wait.
+  // A callback may unwatch its own descriptor, which drops the entry.
   std::shared_ptr<std::function<void()>> call = found->second.on_readable;
   running_fd_ = found->second.fd;
   RunCallback(key, *call);
 }
 
+// A task that is posted meanwhile waits for the next round, by which
+// PostAfterRounds() counts.
 void Engine::RunPosted() {
   const base::MutexLock lock(mutex_);
   std::vector<std::function<void()>> tasks = std::move(posted_);
@@ -355,6 +372,8 @@ void Engine::RunPosted() {
 
 void Engine::RunTimers(TimePoint now) {
   const base::MutexLock lock(mutex_);
+  // Looks at the first one again each time, because a callback may start and
+  // cancel timers.
   while (!timers_.empty() && timers_.begin()->first <= now) {
     Timer timer = std::move(timers_.begin()->second);
     timers_.erase(timers_.begin());
@@ -362,6 +381,9 @@ void Engine::RunTimers(TimePoint now) {
   }
 }
 
+// Ticks the members that were kicked or whose time has come, and finds the
+// earliest time of all. Goes by keys, which stay in order while callbacks add
+// and remove members.
 void Engine::RunMembers(TimePoint now) {
   const bool some = kicked_.exchange(false, std::memory_order_acq_rel);
   const bool all =

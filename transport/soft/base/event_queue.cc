@@ -32,11 +32,14 @@ class CountedEvents final : public EventQueue {
 }  // namespace
 
 std::unique_ptr<EventQueue> EventQueue::Create() {
+  // Each read takes one signal, and so one event, however many have come.
   const int fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
   if (fd < 0) return nullptr;
   return std::make_unique<CountedEvents>(fd);
 }
 
+// The event goes before its signal, so that the thread that takes the signal
+// finds the event.
 void EventQueue::Raise(const Event& event) {
   {
     const base::MutexLock lock(mutex_);

@@ -31,6 +31,7 @@ void TakeDescriptors(const cmsghdr* control, FdMessage& message) {
     int number;
     std::memcpy(&number, CMSG_DATA(control) + at, sizeof(number));
     ForeignFd fd{base::UniqueFd(number)};
+    // No correct peer sends more. The others are closed on the thread for that.
     if (message.fd_count < kFdsMax) {
       message.fds[message.fd_count++] = std::move(fd);
     } else {
@@ -76,6 +77,9 @@ int PeekControl(int socket, FdMessage& message) {
 
 }  // namespace
 
+// Puts the message together with its descriptors, if there are any, and with
+// the name that it is for. A message to the socket's peer never waits; one to a
+// name waits if the socket is in blocking mode.
 int SendFdMessage(int socket, const void* bytes, size_t length, FdsToPass fds,
                   std::string_view to) {
   iovec part = {.iov_base = const_cast<void*>(bytes), .iov_len = length};

@@ -76,6 +76,7 @@ bool ForeignFd::HasRoom() { return ClosingThread::Get().HasRoom(); }
 
 void CloseEmptied(base::UniqueFd socket) {
   if (!socket.valid()) return;
+  // From now on nothing more comes, so the loops below end.
   ::shutdown(socket.get(), SHUT_RDWR);
   for (;;) {
     base::UniqueFd visitor(

@@ -73,9 +73,12 @@ bool WaiterBell::RingByName(const Name& name, const Ring& ring) {
   return RingingSocket() >= 0 && SendRing(RingingSocket(), name, ring);
 }
 
+// The bell's own socket sends the ring, so no other descriptor is needed.
 bool WaiterBell::RingOwn() const { return SendRing(fd(), name_, Ring()); }
 
 bool WaiterBell::Take(Ring& ring) const {
+  // MSG_TRUNC makes the kernel return the whole length, so that a longer
+  // datagram is no ring either.
   const ssize_t got = ::recv(fd(), &ring, sizeof(ring), MSG_TRUNC);
   if (got != sizeof(ring)) ring = {0, kNobody};
   return got >= 0;

@@ -49,9 +49,9 @@ class WaiterBell {
   bool RingOwn() const;
 
   // Takes the oldest ring. If there is none, it waits for one if fd() is
-  // blocking, and otherwise returns false with errno EAGAIN. A signal does not
-  // end the wait. A datagram that is no ring counts as one with the number
-  // kNobody, because it took room as well.
+  // blocking, and otherwise returns false with errno EAGAIN. A signal ends
+  // the wait: false with errno EINTR. A datagram that is no ring counts as one
+  // with the number kNobody, because it took room as well.
   static constexpr uint64_t kNobody = ~uint64_t{0};
   bool Take(Ring& ring) const;
 

@@ -55,16 +55,20 @@ int CmChannel::AwaitPush(uint32_t pushes) const {
   static_assert(sizeof(pushes_) == sizeof(uint32_t));
   const auto result = ::syscall(SYS_futex, &pushes_, FUTEX_WAIT_PRIVATE, pushes,
                                 nullptr, nullptr, 0);
+  // EAGAIN: something was pushed since the caller looked.
   return result == 0 || errno == EAGAIN ? 0 : errno;
 }
 
 void CmChannel::WakeAll() {
+  // Relaxed, because it is read and changed with the lock; the futex compares
+  // it once more.
   pushes_.fetch_add(1, std::memory_order_relaxed);
   ::syscall(SYS_futex, &pushes_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr,
             0);
 }
 
 void CmChannel::Push(std::unique_ptr<CmEventRecord> event) {
+  // The descriptor counts no events: it is readable from the first to the last.
   if (events_.empty()) SetReadable(true);
   events_.push_back(std::move(event));
   WakeAll();
@@ -94,6 +98,8 @@ std::vector<std::unique_ptr<CmEventRecord>> CmChannel::Remove(
   return removed;
 }
 
+// Wakes the threads that wait, because no event will: they find the channel
+// closed.
 std::deque<std::unique_ptr<CmEventRecord>> CmChannel::Close() {
   event_fd_.Reset();
   fd = -1;

@@ -6,6 +6,7 @@
 
 namespace verbena::soft {
 
+// The addresses are kept where users of librdmacm read them.
 void CmEndpoint::SetLocal(const base::SocketAddress& address) {
   std::memcpy(&route.addr.src_storage, address.get(), address.size());
 }

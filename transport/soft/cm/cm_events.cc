@@ -16,6 +16,9 @@ constexpr size_t kDestroyedChannelsMax = 16;
 
 }  // namespace
 
+// Takes the oldest event, or waits for one without the lock and looks again.
+// The pushes are counted under the lock, so an event that comes before the wait
+// ends it at once.
 int CmEvents::Get(CmChannel& channel, rdma_cm_event*& event) {
   while (true) {
     uint32_t pushes = 0;
@@ -39,6 +42,7 @@ int CmEvents::Get(CmChannel& channel, rdma_cm_event*& event) {
     }
     if (const int error = channel.AwaitPush(pushes); error != 0) return error;
   }
+  // The channel is gone: see CmEvents::Get() in the header.
   for (;;) ::pause();
 }
 
@@ -56,6 +60,7 @@ void CmEvents::DestroyChannel(std::unique_ptr<CmChannel> channel) {
   if (flags < 0 || (flags & O_NONBLOCK) != 0) return;
   std::deque<std::unique_ptr<CmEventRecord>> unread;
   const EventsLock lock(mutex_);
+  // The events are destroyed after the lock is released, as in Ack().
   unread = channel->Close();
   destroyed_channels_.push_back(std::move(channel));
   if (destroyed_channels_.size() > kDestroyedChannelsMax) {
@@ -85,6 +90,7 @@ void CmEvents::Migrate(CmEndpoint& endpoint, CmChannel& channel) {
 void CmEvents::Post(CmEndpoint& endpoint,
                     std::unique_ptr<CmEventRecord> event) {
   event->id = &endpoint;
+  // Keeps the endpoint until the user has acknowledged the event.
   event->owner = endpoint.shared_from_this();
   const EventsLock lock(mutex_);
   CmChannel::From(endpoint.channel)->Push(std::move(event));
@@ -110,6 +116,7 @@ int CmEvents::UnreadRequests(const CmEndpoint& listener) {
 
 std::vector<std::shared_ptr<CmEndpoint>> CmEvents::Remove(
     CmEndpoint& endpoint) {
+  // The events are destroyed after the lock is released, as in Ack().
   std::vector<std::unique_ptr<CmEventRecord>> unread;
   {
     const EventsLock lock(mutex_);

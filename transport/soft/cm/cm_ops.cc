@@ -42,6 +42,8 @@ rdma_event_channel* CreateEventChannel() {
 
 int CreateId(rdma_event_channel* channel, rdma_cm_id** id, void* context,
              rdma_port_space port_space) {
+  // Synchronous identifiers, which have no channel, are made by CmLibrary
+  // alone.
   if (channel == nullptr) return CmResult(EINVAL);
   CmEndpoint* created = nullptr;
   const int error = CmChannel::From(channel)->manager().CreateId(
@@ -96,6 +98,7 @@ int Reject(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) {
                                      private_data_len));
 }
 
+// Nobody else is asked, so there is nothing for the timeout to end.
 int ResolveAddr(rdma_cm_id* id, sockaddr* source, sockaddr* destination,
                 int /*timeout_ms*/) {
   return CmResult(Manager(id).ResolveAddr(

@@ -11,6 +11,8 @@
 namespace verbena::soft {
 namespace {
 
+// The rights are those that the kernel's manager gives: to write always, to
+// read and for atomics if any are to be answered.
 int FillInit(const CmQueuePairTerms& terms, ibv_qp_attr& attributes) {
   attributes.port_num = kCmPort;
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
@@ -23,11 +25,14 @@ int FillInit(const CmQueuePairTerms& terms, ibv_qp_attr& attributes) {
 
 int FillReadyToReceive(const CmQueuePairTerms& terms, ibv_qp_attr& attributes) {
   attributes.ah_attr = terms.path;
+  // The largest: the segments of the device do not depend on it.
   attributes.path_mtu = IBV_MTU_4096;
   attributes.dest_qp_num = terms.peer_qp_num;
   // The peer has chosen this number, which may be anything.
   attributes.max_dest_rd_atomic =
       std::min<int>(terms.responder_resources, kReadsMax);
+  // The timer for a receiver that is not ready stays 0, which means 655 ms, as
+  // with librdmacm.
   return IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 }
@@ -54,6 +59,7 @@ int Modify(ibv_qp* qp, ibv_qp_state to, const CmQueuePairTerms& terms) {
 
 int FillAttributes(const CmQueuePairTerms& terms, ibv_qp_attr& attributes,
                    int& mask) {
+  // The one attribute that the caller has set.
   const ibv_qp_state to = attributes.qp_state;
   attributes = {};
   attributes.qp_state = to;
@@ -72,6 +78,8 @@ int FillAttributes(const CmQueuePairTerms& terms, ibv_qp_attr& attributes,
   }
 }
 
+// Grants the peer no rights yet: they are agreed on when the queue pair is
+// connected.
 int MoveToInit(ibv_qp* qp) {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_INIT;

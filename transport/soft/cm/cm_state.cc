@@ -2,6 +2,7 @@
 
 namespace verbena::soft {
 
+// An identifier connects once: nothing leads out of kClosed.
 bool CanTransition(CmState from, CmState to) {
   switch (from) {
     case CmState::kIdle:

@@ -31,6 +31,8 @@ std::unique_ptr<CmEventRecord> MessageEvent(rdma_cm_event_type type, int status,
 
 }  // namespace
 
+// Begins with the most that the device has, which is also what
+// RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH ask for.
 bool SetParameters(const rdma_conn_param* parameters, uint8_t data_bytes_max,
                    CmMessage& message) {
   message.responder_resources = kReadsMax;
@@ -65,6 +67,7 @@ bool SetQueuePair(const CmEndpoint& endpoint, const rdma_conn_param* parameters,
   }
   if (parameters == nullptr) return false;
   message.qp_num = parameters->qp_num & kQueuePairNumberMax;
+  // Without a queue pair of the identifier, the user drives one of his own.
   message.own_queue_pair = 1;
   return true;
 }
@@ -82,6 +85,8 @@ void ConnectionHandshake::StartTimer(CmEndpoint& endpoint) {
       kHandshakeTimeout, endpoint,
       [this](CmEndpoint& late, ClosingSockets& closing)
           ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+            // Timers are not cancelled. The one of an earlier step finds
+            // another state, or a later deadline.
             const bool waits = late.state == CmState::kConnecting ||
                                late.state == CmState::kAccepting;
             if (!waits || callbacks_.Now() < late.deadline) return;
@@ -89,6 +94,9 @@ void ConnectionHandshake::StartTimer(CmEndpoint& endpoint) {
           });
 }
 
+// Checks the terms of the user, gets the queue pair ready, and replies. From
+// then on it waits for the peer's kReadyToUse, for no longer than
+// kHandshakeTimeout.
 int ConnectionHandshake::Accept(CmEndpoint& endpoint,
                                 const rdma_conn_param* parameters) {
   if (endpoint.state != CmState::kRequested ||
@@ -180,6 +188,8 @@ int ConnectionHandshake::Establish(CmEndpoint& endpoint) {
   return 0;
 }
 
+// Takes the queue pair to ERR and tells the peer. The event comes at once,
+// because the peer's answer is not waited for.
 int ConnectionHandshake::Disconnect(CmEndpoint& endpoint) {
   if (endpoint.state != CmState::kEstablished &&
       endpoint.state != CmState::kResponded &&
@@ -206,6 +216,8 @@ int ConnectionHandshake::Disconnect(CmEndpoint& endpoint) {
   return 0;
 }
 
+// Takes messages until there is none, or until one has made the endpoint fail,
+// which takes the socket away.
 void ConnectionHandshake::OnReadable(CmEndpoint& endpoint,
                                      ClosingSockets& closing) {
   for (int i = 0; i < kReadBatch && endpoint.socket.valid(); ++i) {
@@ -233,6 +245,7 @@ void ConnectionHandshake::OnReadable(CmEndpoint& endpoint,
   }
 }
 
+// Returns false for a message that no correct peer sends in this state.
 bool ConnectionHandshake::HandleMessage(CmEndpoint& endpoint,
                                         const CmMessage& message,
                                         ClosingSockets& closing) {
@@ -277,6 +290,9 @@ bool ConnectionHandshake::HandleMessage(CmEndpoint& endpoint,
   return false;
 }
 
+// Connects the queue pair with the terms of the reply, and tells the user and
+// the peer. If the user drives the queue pair, only the user is told, who calls
+// Establish() when it is ready.
 void ConnectionHandshake::HandleReply(CmEndpoint& endpoint,
                                       const CmMessage& reply,
                                       ClosingSockets& closing) {
@@ -320,6 +336,8 @@ void ConnectionHandshake::HandleReject(CmEndpoint& endpoint,
                             reject, kRejectDataBytes));
 }
 
+// The peer's process is gone or has let go. The event depends on how far the
+// connection had come.
 void ConnectionHandshake::HandleEnd(CmEndpoint& endpoint,
                                     ClosingSockets& closing) {
   // The queue pair may still borrow the socket, so it is not closed here.
@@ -351,6 +369,8 @@ int ConnectionHandshake::ConnectQueuePair(CmEndpoint& endpoint, LinkSide side,
   if (peer_drives_its_own) {
     queue_pair.ConnectManuallyAtOnce();
   } else {
+    // Before the queue pair gets ready: packets of the peer wait in the ring
+    // until then.
     queue_pair.AttachLink(*std::move(endpoint.connection.link), side,
                           endpoint.socket.get());
   }

@@ -38,6 +38,8 @@ constexpr int kAcceptBatch = 64;
 
 }  // namespace
 
+// Opens the host's port last: connections that come there are passed to the
+// socket that listens here.
 int ConnectionListener::Start(CmEndpoint& listener) {
   const bool remote = network_.enabled() && !listener.Local().IsLoopback();
   if (remote) {
@@ -65,6 +67,8 @@ int ConnectionListener::Watch(CmEndpoint& listener) {
                               });
 }
 
+// Accepts until the kernel's queue is empty or others must have their turn. The
+// user of the peer's process is looked at before anything is read from it.
 void ConnectionListener::OnIncoming(CmEndpoint& listener,
                                     ClosingSockets& closing) {
   KeepSpare(listener);
@@ -82,6 +86,7 @@ void ConnectionListener::OnIncoming(CmEndpoint& listener,
       closing.Add(std::move(socket));
       continue;
     }
+    // ECONNABORTED: the peer has gone before it was accepted.
     if (errno == EINTR || errno == ECONNABORTED) continue;
     if (errno == EAGAIN) return;
     if ((errno == EMFILE || errno == ENFILE) && spare.valid()) {
@@ -118,6 +123,8 @@ void ConnectionListener::AddHalfOpen(CmEndpoint& listener,
     RemoveHalfOpen(listener, half_opens.begin()->first, closing);
   }
   const uint64_t key = listener.listening.next_half_open++;
+  // The kernel refuses to watch the socket: the client hears that there is no
+  // room.
   if (WatchHalfOpen(listener, key, half_open.socket.get()) != 0) {
     Refuse(half_open.socket.get());
     closing.Add(std::move(half_open.socket));
@@ -142,6 +149,7 @@ int ConnectionListener::WatchHalfOpen(CmEndpoint& listener, uint64_t key,
           });
 }
 
+// The message stays in the socket, and would bring us back at once.
 void ConnectionListener::PauseHalfOpen(CmEndpoint& listener, uint64_t key,
                                        int socket) {
   callbacks_.Unwatch(socket);
@@ -162,11 +170,15 @@ void ConnectionListener::RemoveHalfOpen(CmEndpoint& listener, uint64_t key,
                                         ClosingSockets& closing) {
   auto& half_opens = listener.listening.half_open;
   const auto found = half_opens.find(key);
+  // Its timer comes even if the connection is gone.
   if (found == half_opens.end()) return;
   closing.Add(std::move(found->second.socket));
   half_opens.erase(found);
 }
 
+// Takes the first message, by which the connection stops being half open,
+// whatever it says. TakeRequest() moves the socket away if it accepts;
+// otherwise it is closed.
 void ConnectionListener::OnHalfOpenReadable(CmEndpoint& listener, uint64_t key,
                                             ClosingSockets& closing) {
   const auto found = listener.listening.half_open.find(key);
@@ -218,6 +230,8 @@ void ConnectionListener::Refuse(int socket) {
       "descriptors or memory (see `ulimit -n`, and fs.epoll.max_user_watches)");
 }
 
+// Checks what the peer says, maps its memory, makes the endpoint, and only then
+// moves the socket to it. Requests that no correct peer sends get no answer.
 void ConnectionListener::TakeRequest(CmEndpoint& listener, CmReceived& received,
                                      HalfOpenConnection& half_open) {
   base::UniqueFd& socket = half_open.socket;

@@ -39,6 +39,8 @@ int ConnectionManager::CreateId(CmChannel& channel, void* context,
   return 0;
 }
 
+// Waits for acknowledgements without the lock: whoever is to acknowledge may be
+// in a call that needs it.
 void ConnectionManager::DestroyId(CmEndpoint& endpoint) {
   const std::shared_ptr<CmEndpoint> keep = endpoint.shared_from_this();
   {
@@ -49,6 +51,8 @@ void ConnectionManager::DestroyId(CmEndpoint& endpoint) {
   events_.AwaitAcks(endpoint);
 }
 
+// Children whose request the user has not read go with their listener, because
+// nobody else knows them.
 void ConnectionManager::Destroy(CmEndpoint& endpoint, ClosingSockets& closing) {
   endpoint.port_space->End(endpoint, closing);
   for (const std::shared_ptr<CmEndpoint>& child : events_.Remove(endpoint)) {
@@ -56,6 +60,7 @@ void ConnectionManager::Destroy(CmEndpoint& endpoint, ClosingSockets& closing) {
   }
 }
 
+// Looks at the length first, because it says how much may be read at `value`.
 int ConnectionManager::SetOption(CmEndpoint& endpoint, int level, int option,
                                  const void* value, size_t length) {
   const EndpointsLock lock(mutex_);
@@ -103,6 +108,8 @@ int ConnectionManager::ResolveRoute(CmEndpoint& endpoint) {
   return addresses_.ResolveRoute(endpoint);
 }
 
+// Makes the queue pair with the same verb as its users do, and has it brought
+// to its first state by the port space.
 int ConnectionManager::CreateQp(CmEndpoint& endpoint, ibv_pd* pd,
                                 ibv_qp_init_attr* attributes) {
   const EndpointsLock lock(mutex_);
@@ -155,9 +162,13 @@ void ConnectionManager::WaitForListeners() {
   connections_.WaitForListeners();
 }
 
+// Starts the engine first, while a failure of that can still be told to the
+// user.
 int ConnectionManager::Listen(CmEndpoint& endpoint, int backlog) {
   if (const int error = engine_.Start(); error != 0) return error;
   const EndpointsLock lock(mutex_);
+  // As with the kernel's manager, a listener that is not bound gets a free port
+  // of all addresses.
   if (endpoint.state == CmState::kIdle) {
     const int error = addresses_.Bind(
         endpoint, base::SocketAddress::Any(AF_INET, 0), BindPurpose::kListen);
@@ -167,6 +178,7 @@ int ConnectionManager::Listen(CmEndpoint& endpoint, int backlog) {
   if (const int error = endpoint.port_space->Listen(endpoint); error != 0) {
     return error;
   }
+  // Any other number stands for kBacklogMax, which is there already.
   if (backlog > 0 && backlog < kBacklogMax) {
     endpoint.listening.backlog = backlog;
   }

@@ -32,6 +32,8 @@ constexpr std::chrono::milliseconds kFullPauseMax = 32 * kConnectPause;
 
 }  // namespace
 
+// Makes the request and the memory of the link, and begins to try. From then on
+// a failure is told by an event.
 int ConnectionRequester::Connect(CmEndpoint& endpoint,
                                  const rdma_conn_param* parameters,
                                  ClosingSockets& closing) {
@@ -42,6 +44,7 @@ int ConnectionRequester::Connect(CmEndpoint& endpoint,
     return EINVAL;
   }
   request.SetDestination(endpoint.Peer());
+  // Create() leaves in errno whether descriptors were lacking.
   errno = 0;
   absl::StatusOr<LinkMemory> link = LinkMemory::Create();
   if (!link.ok()) return DescriptorErrorOr(ENOMEM);
@@ -67,6 +70,7 @@ void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
   const bool may_return =
       waits_for_listeners_ &&
       callbacks_.Now() < endpoint.deadline - kHandshakeTimeout + kListenerPause;
+  // EACCES: only processes of other users listen there.
   const bool nobody = error == ECONNREFUSED || error == EACCES;
   ConnectionRecord& connection = endpoint.connection;
   if (error == EAGAIN) {
@@ -124,6 +128,7 @@ int ConnectionRequester::ConnectToHost(CmEndpoint& endpoint) {
                    sockets) != 0) {
     return errno;
   }
+  // The bound socket is kept, so that nobody else gets the local address.
   endpoint.connection.address_holder =
       std::exchange(endpoint.socket, base::UniqueFd(sockets[0]));
   TcpPreamble preamble;

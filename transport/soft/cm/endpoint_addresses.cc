@@ -36,6 +36,9 @@ int EndpointAddresses::Bind(CmEndpoint& endpoint, base::SocketAddress address,
   return 0;
 }
 
+// Finds the way to the destination, then gives the endpoint a source address if
+// it has none. All is done at once; the user learns of it by an event, as from
+// the kernel's manager.
 int EndpointAddresses::ResolveAddr(CmEndpoint& endpoint,
                                    base::SocketAddress source,
                                    base::SocketAddress destination,
@@ -43,6 +46,7 @@ int EndpointAddresses::ResolveAddr(CmEndpoint& endpoint,
   const bool idle = endpoint.state == CmState::kIdle;
   if (!idle && endpoint.state != CmState::kBound) return EINVAL;
   if (destination.empty()) return EAFNOSUPPORT;
+  // A wildcard leads to this host, as with the kernel's manager.
   if (destination.IsAny()) {
     destination =
         base::SocketAddress::Loopback(destination.family(), destination.port());
@@ -65,6 +69,7 @@ int EndpointAddresses::ResolveAddr(CmEndpoint& endpoint,
                    is_datagram ? -ENETUNREACH : -EHOSTUNREACH);
       return 0;
     }
+    // RouteTo() chooses no port: the user may have.
     own.set_port(source.port());
     if (!source_given) source = own;
   }

@@ -9,6 +9,7 @@ namespace verbena::soft {
 
 ClosingSockets::~ClosingSockets() {
   for (base::UniqueFd& socket : sockets_) {
+    // The engine borrows the descriptor until this returns.
     engine_.Unwatch(socket.get());
     CloseEmptied(std::move(socket));
   }
@@ -28,6 +29,9 @@ void EndpointCallbacks::StartTimer(std::chrono::nanoseconds delay,
   engine_.StartTimer(delay, WithLock(endpoint, std::move(callback)));
 }
 
+// The callback holds no reference, so a timer keeps no endpoint alive. An
+// endpoint that was destroyed may still be kept by others, but has no socket
+// any more.
 std::function<void()> EndpointCallbacks::WithLock(CmEndpoint& endpoint,
                                                   Callback callback) {
   return

@@ -18,6 +18,7 @@ ConnectedQueuePair::ConnectedQueuePair(SoftDevice& device,
            &domain.original(), &receives_, attributes.qp_type == IBV_QPT_UC},
           attributes) {
   checks_after_transmit_ = requester().unreliable();
+  // Last, because polls may run the queue pair from now on.
   Register(kind);
 }
 
@@ -28,6 +29,8 @@ ConnectedQueuePair::~ConnectedQueuePair() {
     const base::MutexLock modifying(modify_mutex_);
     finder_->Close();
   }
+  // From here on the device does not call the queue pair any more, as it does
+  // when the state of a port changes.
   Unregister();
   std::optional<LinkMemory> memory;  // Kept until no poll can look at it.
   {
@@ -84,6 +87,8 @@ void ConnectedQueuePair::WaitForPolls() {
   BiasedLock::Guard polls(polling_lock());
 }
 
+// Called after each pass of the protocol: the requester and the responder only
+// note that they have failed, because the state belongs to the queue pair.
 void ConnectedQueuePair::HandleFailureOrNak() {
   if (requester().failed()) {
     EnterError();
@@ -96,6 +101,8 @@ void ConnectedQueuePair::HandleFailureOrNak() {
   if (exchange_.TakeNakReceived() && asleep_) device_.engine().Kick(this);
 }
 
+// Ends what both queues hold, and only then tells the peer that the link is
+// closed.
 void ConnectedQueuePair::EnterError(std::optional<ibv_event_type> event) {
   if (state_ == IBV_QPS_ERR) return;
   state_ = IBV_QPS_ERR;
@@ -105,9 +112,14 @@ void ConnectedQueuePair::EnterError(std::optional<ibv_event_type> event) {
   responder().Flush();
   link().SetState(kLinkClosed);
   if (event.has_value()) RaiseEvent(*event);
+  // In ERR it takes nothing more from the shared queue, whose receives it does
+  // not flush.
   if (srq != nullptr) RaiseEvent(IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
+// Makes the queue pair as it was when it was created. The link's memory
+// outlives this call, because a poll may be looking at its words without the
+// lock.
 std::optional<LinkMemory> ConnectedQueuePair::Reset() {
   state_ = IBV_QPS_RESET;
   receiving_ = asleep_ = false;

@@ -37,10 +37,13 @@ int ConnectedQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
       !QueuePairAttributes::ValuesAreLegal(attributes, mask, device_.gids())) {
     return EINVAL;
   }
+  // Without lock_, because finding the link may wait for another process.
   if (to == IBV_QPS_RTR && !attached) {
     if (finder_ == nullptr) return EOPNOTSUPP;
     finder_->Find(attributes);
   }
+  // Before the link opens: from then on the engine must run the queue pair
+  // until somebody polls.
   if (to == IBV_QPS_RTR) JoinEngine();
   // The memory of a link that is detached, kept until WaitForPolls().
   std::optional<LinkMemory> memory;
@@ -107,6 +110,8 @@ void ConnectedQueuePair::Query(ibv_qp_attr& attributes,
   init_attributes = init_attributes_;
 }
 
+// Does what each state asks for when it is entered. A queue pair that is in the
+// state already has nothing to do.
 std::optional<LinkMemory> ConnectedQueuePair::EnterState(ibv_qp_state to) {
   ibv_qp::state = to;  // The field that users see: what modify_qp set last.
   if (to == state_) return std::nullopt;
@@ -118,6 +123,7 @@ std::optional<LinkMemory> ConnectedQueuePair::EnterState(ibv_qp_state to) {
       return std::nullopt;
     case IBV_QPS_RTR:
       state_ = to;
+      // Known before the link opens, because OpenLink() tells the peer.
       path_up_ = device_.port_states().IsActive(attributes_.values().port_num);
       receiving_ = path_up_;
       OpenLink();
@@ -136,6 +142,8 @@ std::optional<LinkMemory> ConnectedQueuePair::EnterState(ibv_qp_state to) {
   }
 }
 
+// Holds the requests that have not begun, and makes the peer ring for the
+// others; or releases them and sends what has waited.
 void ConnectedQueuePair::SetDraining(bool draining) {
   if (draining) {
     requester().Hold();

@@ -28,6 +28,9 @@ int ConnectedQueuePair::PostAll(ibv_send_wr* chain) {
   return Post(chain, &bad_wr);
 }
 
+// Stores the requests, sends what can go, and tells the engine what is left to
+// look after. ERR takes requests only to flush them; SQD keeps them until it is
+// left.
 inline int ConnectedQueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   if (state_ != IBV_QPS_RTS && state_ != IBV_QPS_ERR && state_ != IBV_QPS_SQD) {
     *bad_wr = wr;
@@ -40,6 +43,7 @@ inline int ConnectedQueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     requester().Flush();
     return error;
   }
+  // Relaxed, because it is set with lock_ held.
   if (parking().parked.load(std::memory_order_relaxed)) {
     recv_cq_.queue_pairs().Return(this);
   }
@@ -49,6 +53,8 @@ inline int ConnectedQueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   if (ABSL_PREDICT_FALSE(HasFailureOrNak())) {
     HandleFailureOrNak();
   }
+  // Polls must run the protocol to send the rest, even if the peer has nothing
+  // new.
   if (requester().has_unsent()) idle_watch_.End();
   if (!Connected() || link().peer_state() != kLinkOpen) PostWithoutPeer();
   TellEngine();
@@ -62,6 +68,7 @@ inline bool ConnectedQueuePair::HasFailureOrNak() const {
 
 int ConnectedQueuePair::PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   BiasedLock::Guard lock(lock_);
+  // With a shared queue it has no receives of its own.
   if (state_ == IBV_QPS_RESET || srq != nullptr) {
     *bad_wr = wr;
     return EINVAL;
@@ -71,6 +78,8 @@ int ConnectedQueuePair::PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   return error;
 }
 
+// Makes one pass of the protocol for a poll. A poll does not wait for another
+// thread that has the lock, because the next poll makes the pass.
 void ConnectedQueuePair::Run() {
   if (!lock_.try_lock()) return;
   if (asleep_ && !AnyQueueArmed() && ++polls_asleep_ >= kPollsToWakeUp) {
@@ -98,6 +107,8 @@ void ConnectedQueuePair::WatchIfIdle() {
   idle_watch_.Begin(link().watch());
 }
 
+// Takes packets first, because they carry the peer's progress as well. The word
+// beside them is read only if none came.
 bool ConnectedQueuePair::Progress() {
   if (!Connected()) return false;
   const PacketExchange::Taken taken = exchange_.TakePackets();

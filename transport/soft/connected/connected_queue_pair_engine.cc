@@ -76,6 +76,8 @@ void ConnectedQueuePair::AnswerRing() {
   }
 }
 
+// Called when the process exits: the peer is told of everything that was
+// executed, so that its requests do not fail.
 void ConnectedQueuePair::Acknowledge() {
   BiasedLock::Guard lock(lock_);
   if (!Connected()) return;
@@ -83,6 +85,9 @@ void ConnectedQueuePair::Acknowledge() {
   link().RingIfNeeded();
 }
 
+// The first half of arming a completion queue. Returns whether the peer is
+// asked for something new: then the caller fences, and LookAgain() finds what
+// came before.
 bool ConnectedQueuePair::PrepareToSleep() {
   BiasedLock::Guard lock(lock_);
   if (!Connected()) return false;
@@ -108,6 +113,7 @@ bool ConnectedQueuePair::LookAgain() {
       requester().has_unfinished()) {
     return false;
   }
+  // Relaxed, because those who read it hold lock_ or the polling lock.
   parking().parked.store(true, std::memory_order_relaxed);
   return true;
 }
@@ -198,6 +204,8 @@ void ConnectedQueuePair::Drain() {
   device_.engine().Kick(this);
 }
 
+// Looks at the notes first, and takes the locks only if something may have to
+// be done. A queue pair that is polled and gets answers is left to its poller.
 EngineMember::TimePoint ConnectedQueuePair::OnTick(TimePoint now) {
   if (AwaitsLink()) TakeAwaitedLink();
   if (held_link_.active()) return held_link_.OnTick(now);
@@ -249,6 +257,8 @@ void ConnectedQueuePair::TryPark() {
   }
 }
 
+// Does for the queue pair what polls do not: serves the link if nobody polls,
+// rings for packets that rang nobody, and ends requests whose time is over.
 EngineMember::TimePoint ConnectedQueuePair::LookAfter(TimePoint now,
                                                       bool polled) {
   if (!MayReceive()) return TimePoint::max();
@@ -311,6 +321,7 @@ EngineMember::TimePoint ConnectedQueuePair::NextTick(TimePoint now) {
 void ConnectedQueuePair::GiveUp() {
   Drain();
   give_up_at_ = TimePoint::max();
+  // Nobody waits for an answer, so nothing fails.
   if (requester().unreliable()) {
     requester().DropUnsent();
     return;

@@ -16,6 +16,7 @@ void HeldLink::Begin(Hold hold,
     hold_ = hold;
     next_pause_ = std::move(next_pause);
     next_move_ = hold == Hold::kSlow ? TimePoint::min() : TimePoint::max();
+    // Only a link that is cut lets the queue pair give up.
     if (hold != Hold::kCut) qp_.give_up_at_ = TimePoint::max();
     Take();
     qp_.NotePeerState();
@@ -24,6 +25,8 @@ void HeldLink::Begin(Hold hold,
   qp_.device_.engine().Kick(&qp_);
 }
 
+// Gives the end back. If the queue pair may receive, opens the link anew and
+// makes the peer look; if it has failed meanwhile, closes the link.
 void HeldLink::Release() {
   {
     BiasedLock::Guard polls(qp_.polling_lock());
@@ -89,6 +92,8 @@ void HeldLink::MoveOn(TimePoint now) {
   if (qp_.MayReceive()) TakeEnd();
 }
 
+// Does the work of the engine that needs no link: lets requests run out of
+// time, and a slow link move on.
 HeldLink::TimePoint HeldLink::OnTick(TimePoint now) {
   BiasedLock::Guard polling(qp_.polling_lock());
   BiasedLock::Guard lock(qp_.lock_);

@@ -31,6 +31,8 @@ bool AlternateIsLegal(const ibv_qp_attr& attributes, GidTable& gids) {
 
 }  // namespace
 
+// Looks at each attribute by itself. IsLegalTransition() decides whether it may
+// be set at all in this transition.
 bool QueuePairAttributes::ValuesAreLegal(const ibv_qp_attr& attributes,
                                          int mask, GidTable& gids) {
   const auto has = [mask](int bit) { return (mask & bit) != 0; };
@@ -72,6 +74,8 @@ bool QueuePairAttributes::PathIsLegal(const ibv_qp_attr& attributes, int mask,
          (loaded || attributes.path_mig_state == IBV_MIG_MIGRATED);
 }
 
+// Takes over the attributes that `mask` names. The alternate address gets the
+// port of alt_port_num, which alone counts: see AlternateIsLegal().
 void QueuePairAttributes::Apply(const ibv_qp_attr& from, int mask) {
   ibv_qp_attr& to = values_;
   const auto has = [mask](int bit) { return (mask & bit) != 0; };
@@ -108,6 +112,8 @@ void QueuePairAttributes::UseAlternatePath() {
   values_.timeout = values_.alt_timeout;
 }
 
+// The attribute `timeout` stands for 4.096 us times two to its power, as
+// InfiniBand has it. The request and each of its retries wait for that long.
 std::chrono::nanoseconds QueuePairAttributes::TransportTimeout() const {
   return std::chrono::nanoseconds(int64_t{4096} << values_.timeout) *
          (values_.retry_cnt + 1);

@@ -50,7 +50,10 @@ int Requester::CheckAll(const ibv_send_wr* chain) const {
   });
 }
 
+// Finds out first whether the NAK can be about a request that was sent, and
+// then acts on its reason.
 bool Requester::OnNak(const Packet& packet) {
+  // The responder of an unreliable connection sends no NAK.
   if (unreliable_) return false;
   const uint32_t sent = sending_ - acknowledged_ + (started_ ? 1 : 0);
   const bool open = packet.number - acknowledged_ < sent;
@@ -153,6 +156,7 @@ void Requester::CompleteSent() {
 }
 
 void Requester::DropUnsent() {
+  // A request that fails leads to ERR, where Flush() ends all others.
   if (failing_) return;
   sending_ = posted_;
   started_ = false;
@@ -164,6 +168,8 @@ void Requester::FailOldest(ibv_wc_status status) {
   if (has_unfinished() && !failed_) Fail(completed_, status);
 }
 
+// Ends all requests in the order of posting. Nothing may be sent afterwards, so
+// sending_ and acknowledged_ go to the end as well.
 void Requester::Flush() {
   for (; completed_ != posted_; ++completed_) {
     PushCompletion(completed_, IBV_WC_WR_FLUSH_ERR);
@@ -175,6 +181,8 @@ void Requester::Flush() {
 }
 
 void Requester::Reset() {
+  // The queue pair has purged its completions before, so no old one can free
+  // slots of the emptied ring.
   ring_.Reset();
   completed_ = acknowledged_ = sending_ = posted_ = 0;
   started_ = held_ = false;

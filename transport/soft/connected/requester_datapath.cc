@@ -38,6 +38,9 @@ bool IsWrite(uint8_t opcode) {
 
 }  // namespace
 
+// Takes the requests one by one, because those before a refused one stay
+// posted. A request goes into the ring at once if nothing holds it up;
+// TransmitOne() sends the others.
 int Requester::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkEnd* link) {
   for (; wr != nullptr; wr = wr->next) {
     if (link != nullptr && PostSmall(*wr, *link)) continue;
@@ -99,6 +102,8 @@ inline bool Requester::PostSmall(const ibv_send_wr& wr, LinkEnd& link) {
   return true;
 }
 
+// Returns the errors that a post itself reports. Keys of memory are looked at
+// when bytes are copied, because a bad key is reported by a completion.
 int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
   if (ring_.Room(posted_) == 0) {
     return ENOMEM;
@@ -119,12 +124,14 @@ int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
     case IBV_WR_SEND_WITH_INV:
       return unreliable_ || (is_inline && length > ring_.inline_max()) ? EINVAL
                                                                        : 0;
+    // A local request has no data.
     case IBV_WR_LOCAL_INV:
       return wr.num_sge != 0 || is_inline ? EINVAL : 0;
     case IBV_WR_BIND_MW:
       // Which takes a lock, as all that binds: see requester_local.cc.
       return wr.num_sge != 0 || is_inline || !IsLive(wr.bind_mw.mw) ? EINVAL
                                                                     : 0;
+    // An unreliable connection has no answers, and an answer is never inline.
     case IBV_WR_RDMA_READ:
       return is_inline || unreliable_ ? EINVAL : 0;
     case IBV_WR_ATOMIC_CMP_AND_SWP:
@@ -152,6 +159,7 @@ void Requester::Store(const ibv_send_wr& wr, uint32_t length) {
   request.opcode = static_cast<uint8_t>(wr.opcode);
   request.flags = static_cast<uint8_t>(wr.send_flags | flags_of_all_);
   request.response_due = false;
+  // The opcodes of plain SENDs and of WRITEs come before that of a READ.
   if (wr.opcode >= IBV_WR_RDMA_READ) StoreUnusual(wr);
   if (request.is_inline()) {
     CopyInline(wr, ring_.inline_data(posted_));
@@ -201,6 +209,7 @@ bool Requester::MayGoAtOnce(const Slot& request) const {
 void Requester::SendAtOnce(const ibv_send_wr& wr, const Slot& request,
                            LinkEnd& link) {
   std::byte* const payload = link.Reserve(request.length);
+  // The ring has no room: TransmitOne() sends the request later.
   if (payload == nullptr) return;
   if (request.is_inline()) {
     CopyInline(wr, payload);
@@ -229,6 +238,9 @@ ScatterGatherList Requester::List(uint32_t number) {
                            ring_.slot(number).entry_count};
 }
 
+// Sends one packet of request sending_. The request may have to wait for its
+// time or for READs before it; then nothing behind it is sent either, because
+// requests go in order.
 bool Requester::TransmitOne(LinkEnd& link) {
   if (sending_ == posted_ || failing_) return false;
   if (resume_at_ != TimePoint::max()) {
@@ -307,6 +319,9 @@ void Requester::NoteRead() {
   Advance();
 }
 
+// Copies the next segment of a SEND or a WRITE into the ring, and then
+// publishes its header. Only the first packet of a WRITE has the address, the
+// key and the length, which the responder keeps for the others.
 bool Requester::TransmitSegment(LinkEnd& link, const Slot& request) {
   const uint32_t left = request.length - offset_;
   const uint32_t bytes = SegmentBytes(offset_, left);
@@ -387,6 +402,8 @@ bool Requester::OnNewExecuted(uint32_t count) {
   return true;
 }
 
+// Takes a segment of the data that the oldest READ or atomic waits for. The
+// responder answers in the order of the requests, so any other number is wrong.
 bool Requester::OnReadResponse(const Packet& packet) {
   if (reads_under_way_ == 0 || packet.number != reading_) return false;
   Slot& request = ring_.slot(reading_);
@@ -424,6 +441,7 @@ void Requester::FindNextRead(uint32_t from) {
 // A request that fails ends only when all before it have ended; it has a
 // completion even if it is not signalled.
 void Requester::Complete() {
+  // Flush() ends the requests behind the one that has failed.
   if (failed_) return;
   const uint32_t end = failing_ ? failing_number_ : acknowledged_;
   for (; completed_ != acknowledged_ && completed_ != end; ++completed_) {
@@ -436,6 +454,8 @@ void Requester::Complete() {
   PushCompletion(completed_++, failing_status_);
 }
 
+// The completion covers all requests up to this one: polling it frees their
+// slots, those of unsignalled requests among them.
 void Requester::PushCompletion(uint32_t number, ibv_wc_status status) {
   const Slot& request = ring_.slot(number);
   if (request.signalled()) --signalled_unfinished_;

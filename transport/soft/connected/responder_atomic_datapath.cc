@@ -24,6 +24,9 @@ uint64_t Execute(PacketKind kind, const AtomicOperands& operands,
 
 }  // namespace
 
+// Executes the atomic at once, and keeps the old value as an answer that is
+// sent when the ring has room. From then on the request counts as executed, so
+// no repetition can execute it again.
 bool Responder::OnAtomic(const Packet& packet) {
   if (!packet.last() || packet.payload_bytes != sizeof(AtomicOperands)) {
     return false;
@@ -47,6 +50,7 @@ bool Responder::OnAtomic(const Packet& packet) {
     return true;
   }
   AtomicOperands operands;
+  // The peer can change the ring at any time, so the operands are read once.
   std::memcpy(&operands, packet.payload, sizeof(operands));
   const uint64_t before =
       Execute(packet.kind, operands, *reinterpret_cast<uint64_t*>(to));

@@ -42,6 +42,8 @@ inline bool Responder::OnWholeSend(const Packet& packet) {
   return true;
 }
 
+// Finds out whether packets are being dropped, then whether this one is the
+// next, and then executes it by its kind.
 bool Responder::OnAnyPacket(const Packet& packet) {
   if (dropping_) {
     if (!met_) {
@@ -93,6 +95,7 @@ bool Responder::FollowsLoss(const Packet& packet) {
 }
 
 // After a NAK everything is dropped until the refused request comes again.
+// While the NAK is still due, the peer cannot be repeating anything.
 bool Responder::Resumes(const Packet& packet) {
   if (failed_ || nak_due_ || packet.number != executed_ || !packet.first()) {
     return false;
@@ -117,6 +120,9 @@ bool Responder::SkipRest(const Packet& packet) {
   return true;
 }
 
+// Takes a receive with the first packet, places each segment in it, and
+// completes it with the last. The receive's length is checked by segment,
+// because a SEND does not announce its own.
 bool Responder::OnSend(const Packet& packet) {
   if (packet.first()) {
     if (!TakeReceive()) {
@@ -127,6 +133,7 @@ bool Responder::OnSend(const Packet& packet) {
     message_kind_ = PacketKind::kSend;
     message_offset_ = 0;
   }
+  // No correct peer sends a longer message, so there is nothing to refuse.
   if (packet.payload_bytes > kMessageBytesMax - message_offset_) return false;
   if (packet.payload_bytes > receive_capacity_ - message_offset_) {
     // On an unreliable connection the receive waits for the next message.
@@ -157,6 +164,8 @@ bool Responder::OnSend(const Packet& packet) {
   return true;
 }
 
+// Checks rights and the whole range with the first packet, and places each
+// segment. The last packet takes a receive if it has immediate data.
 bool Responder::OnWrite(const Packet& packet) {
   if (packet.first()) {
     in_message_ = true;
@@ -246,6 +255,8 @@ bool Responder::Allows(uint32_t rkey, uint64_t address, uint32_t length,
                         length, access);
 }
 
+// Only checks the READ and notes it. The bytes are copied by
+// TransmitReadResponse(), as the ring has room.
 bool Responder::OnRead(const Packet& packet) {
   if (!packet.last() || packet.payload_bytes != 0) return false;
   if (reads_count_ >= reads_max_ || packet.value > kMessageBytesMax ||
@@ -270,6 +281,8 @@ void Responder::Note(const ReadRequest& read) {
   ++executed_;
 }
 
+// A receive may be there already: OnWholeSend() leaves one that does not suit
+// it, and a dropped message of an unreliable connection leaves its own.
 bool Responder::TakeReceive() {
   if (receive_taken_) return true;
   receive_taken_ = environment_.receives->Take(receive_);
@@ -330,6 +343,8 @@ bool Responder::TransmitOne(LinkEnd& link) {
   return nak_due_ && TransmitNak(link);
 }
 
+// Sends the next segment of the oldest answer. The memory is looked up for each
+// segment, as in Place().
 bool Responder::TransmitReadResponse(LinkEnd& link) {
   ReadRequest& read = reads_[reads_head_];
   const uint32_t bytes = SegmentBytes(read.offset, read.length - read.offset);
@@ -341,6 +356,7 @@ bool Responder::TransmitReadResponse(LinkEnd& link) {
     if (from != nullptr) {
       CopyBytes(payload, from, bytes);
     } else if (read.rkey == 0) {
+      // The answer to an atomic, kept since that was executed.
       CopyBytes(payload, &read.result, bytes);
     } else if (!ReadOnDemand(*environment_.memory, read.rkey, environment_.pd,
                              read.address + read.offset, bytes,
@@ -350,6 +366,7 @@ bool Responder::TransmitReadResponse(LinkEnd& link) {
   }
   Packet packet;
   packet.kind = PacketKind::kReadResponse;
+  // Only the program that sleeps waits for the data of its READ.
   packet.flags = kPacketUnhurried;
   packet.payload_bytes = bytes;
   packet.number = read.number;
@@ -367,6 +384,8 @@ bool Responder::TransmitReadResponse(LinkEnd& link) {
 // The region of the READ was deregistered after it had been accepted: refuses
 // it after all.
 bool Responder::RefuseRead(LinkEnd& link, uint32_t number) {
+  // READs behind it are not answered, because the NAK takes the requester to
+  // ERR, which flushes them.
   reads_count_ = 0;
   Refuse(number, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
   return TransmitNak(link);

@@ -13,6 +13,7 @@ namespace verbena::soft {
 std::unique_ptr<AddressHandle> AddressHandle::Create(
     ProtectionDomain& pd, const ibv_ah_attr& attributes) {
   GidTable& gids = pd.owner().soft_device().gids();
+  // The addresses of the host may have changed since the table was read.
   gids.Refresh();
   const std::optional<ibv_gid_entry> source =
       gids.At(attributes.grh.sgid_index);
@@ -30,6 +31,8 @@ std::unique_ptr<AddressHandle> AddressHandle::Create(
       new AddressHandle(pd, attributes, gids, *source));
 }
 
+// Works out, once for all sends, the header that they show and the route in the
+// terms of sockets.
 AddressHandle::AddressHandle(ProtectionDomain& domain,
                              const ibv_ah_attr& attributes, GidTable& gids,
                              const ibv_gid_entry& source)

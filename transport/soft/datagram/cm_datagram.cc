@@ -36,6 +36,7 @@ base::SocketAddress CmDatagram::Destination() const {
   return AddressOf(destination, ntohs(destination_port));
 }
 
+// Without a port, draws one until the name is free.
 int OpenCmDatagramSocket(base::SocketAddress& address, base::UniqueFd& socket) {
   if (address.port() != 0) return OpenRoleSocket(RoleOf(address), socket);
   base::SocketAddress candidate = address;
@@ -48,6 +49,8 @@ int OpenCmDatagramSocket(base::SocketAddress& address, base::UniqueFd& socket) {
   return EADDRINUSE;
 }
 
+// Looks for the very address first, and then for the wildcards. The wildcard of
+// IPv6 stands for IPv4 too.
 int DeliverCmDatagram(const CmDatagram& datagram) {
   const base::UniqueFd sender(
       ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -65,6 +68,7 @@ int DeliverCmDatagram(const CmDatagram& datagram) {
   return error;
 }
 
+// Looks at both addresses, because the answer to a question needs both.
 bool ReadCmDatagram(const std::byte* bytes, size_t length,
                     CmDatagram& datagram) {
   if (length != sizeof(datagram)) return false;

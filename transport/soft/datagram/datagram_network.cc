@@ -41,6 +41,8 @@ DatagramNetwork::DatagramNetwork(Engine& engine, uint16_t port)
         TryToHold();
       }) {}
 
+// First sees to it that no timer is started any more. Then waits for callbacks,
+// without the mutex, which they take.
 DatagramNetwork::~DatagramNetwork() {
   Engine::TimerId timer;
   {
@@ -61,6 +63,7 @@ void DatagramNetwork::Start() {
   if (!std::exchange(started_, true)) TryToHold();
 }
 
+// The socket for IPv4 is open as long as this process has the port.
 bool DatagramNetwork::holds() {
   const base::MutexLock lock(mutex_);
   return receivers_[0].valid();
@@ -70,6 +73,8 @@ void DatagramNetwork::TryToHold() {
   if (!ending_ && role_.Take()) OpenPort();
 }
 
+// Opens the sockets of both families or none, and tries again later if another
+// program has the port.
 void DatagramNetwork::OpenPort() {
   int error = OpenDatagramSender(forwarder_);
   for (int i = 0; i < 2 && error == 0; ++i) {
@@ -97,6 +102,8 @@ void DatagramNetwork::Watch() {
   }
 }
 
+// The timer serves two purposes that exclude each other: to try again to open
+// the port, and to wait for a receiver.
 void DatagramNetwork::StartTimer(std::chrono::nanoseconds delay) {
   if (timer_runs_ || ending_) return;
   timer_runs_ = true;
@@ -111,6 +118,8 @@ void DatagramNetwork::StartTimer(std::chrono::nanoseconds delay) {
   });
 }
 
+// Takes datagrams until one has to wait for its receiver: there is room for
+// one. A message of a connection manager is known by its own magic.
 void DatagramNetwork::OnReadable(int socket) {
   for (int i = 0; i < kReadBatch && length_ == 0; ++i) {
     UdpArrival arrival;

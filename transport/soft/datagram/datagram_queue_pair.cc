@@ -29,9 +29,12 @@ DatagramQueuePair::DatagramQueuePair(SoftDevice& device,
       receives_(domain, attributes),
       sends_({this, &send_cq_, &device.memory(), &domain.original()},
              attributes) {
+  // Last, because polls may run the queue pair from now on.
   Register(NumberKind::kOfHost);
 }
 
+// In RESET nothing is received any more, even if a callback of the socket is
+// still to run.
 DatagramQueuePair::~DatagramQueuePair() {
   Unregister();
   {
@@ -53,6 +56,8 @@ int DatagramQueuePair::OpenSocket() {
   return 0;
 }
 
+// Takes the socket out with the lock, and stops watching it without: that waits
+// for a callback, which takes the lock.
 void DatagramQueuePair::CloseSocket() {
   base::UniqueFd socket;
   {
@@ -88,6 +93,7 @@ void DatagramQueuePair::Run() {
   Receive();
   Transmit();
   EnterErrorIfQueueFailed();
+  // Only the engine's thread stops watching the socket: see OnTick().
   if (watched_ && !AnyQueueArmed() && ++polls_watched_ == kPollsToWakeUp) {
     device_.engine().Kick(this);
   }
@@ -121,6 +127,7 @@ void DatagramQueuePair::EnterErrorIfQueueFailed() {
   if (AnyQueueFailed()) EnterError(IBV_EVENT_QP_FATAL);
 }
 
+// SQE stops the send queue alone.
 bool DatagramQueuePair::MayReceive() const {
   return state_ == IBV_QPS_RTR || state_ == IBV_QPS_RTS ||
          state_ == IBV_QPS_SQD || state_ == IBV_QPS_SQE;

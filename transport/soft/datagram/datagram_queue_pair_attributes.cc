@@ -17,6 +17,8 @@ bool DatagramQueuePair::ValuesAreLegal(const ibv_qp_attr& attributes,
   return !has(IBV_QP_PKEY_INDEX) || attributes.pkey_index == 0;
 }
 
+// Checks the transition and the values, opens the socket for RTR, and then
+// changes the state. Requests that have waited in SQD are sent at the end.
 int DatagramQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   ibv_qp_state to;
   {
@@ -27,6 +29,7 @@ int DatagramQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
         !ValuesAreLegal(attributes, mask)) {
       return EINVAL;
     }
+    // Before anything changes, because it may fail.
     if (to == IBV_QPS_RTR && from != to) {
       if (const int error = OpenSocket(); error != 0) return error;
     }
@@ -43,6 +46,7 @@ int DatagramQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
     }
     Transmit();
   }
+  // Without the lock, which a callback of the socket may be waiting for.
   if (to == IBV_QPS_ERR || to == IBV_QPS_RESET) CloseSocket();
   return 0;
 }

@@ -43,6 +43,7 @@ int DatagramQueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     return EINVAL;
   }
   const int error = sends_.Post(wr, bad_wr);
+  // In both states requests are taken only to be flushed.
   if (state_ == IBV_QPS_ERR || state_ == IBV_QPS_SQE) sends_.Flush();
   Transmit();
   EnterErrorIfQueueFailed();
@@ -62,6 +63,8 @@ int DatagramQueuePair::PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   return error;
 }
 
+// Sends the requests in their order. A request that waits for its receiver
+// holds up those behind it.
 void DatagramQueuePair::Transmit() {
   while (state_ == IBV_QPS_RTS && !sends_.empty()) {
     switch (SendOldest()) {
@@ -87,6 +90,9 @@ void DatagramQueuePair::StopSending(ibv_wc_status status) {
   SetState(IBV_QPS_SQE);  // Receiving goes on.
 }
 
+// Sends one request, within the host or to another one. A datagram that cannot
+// get there is lost without a word: only bad memory and a bad opcode are errors
+// of the sender.
 DatagramQueuePair::Sending DatagramQueuePair::SendOldest() {
   if (!sends_.legal()) return Sending::kBadOpcode;
   // The specification wants neither a packet nor an error (C10-93.1.1).
@@ -106,6 +112,7 @@ DatagramQueuePair::Sending DatagramQueuePair::SendOldest() {
   switch (error) {
     case EAGAIN:
       return WaitForReceiver();
+    // The kernel has found a page of memory on demand missing.
     case EFAULT:
       return Sending::kBadMemory;
     case 0:
@@ -149,6 +156,7 @@ void DatagramQueuePair::OnDatagram(size_t length) {
       !device_.port_states().IsActive(attributes_.port_num)) {
     return;
   }
+  // Only a datagram that is to be delivered takes a receive.
   ReceiveRequest request;
   if (!receives_.Take(request)) return;
   const uint32_t payload_bytes =
@@ -158,6 +166,8 @@ void DatagramQueuePair::OnDatagram(size_t length) {
   if (status != IBV_WC_SUCCESS) EnterError();
 }
 
+// Puts the global route header in front of the message, as the buffer of every
+// datagram has it.
 ibv_wc_status DatagramQueuePair::Place(const ReceiveRequest& request,
                                        const DatagramHeader& header,
                                        uint32_t payload_bytes) {

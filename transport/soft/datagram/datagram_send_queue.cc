@@ -71,6 +71,8 @@ int DatagramSendQueue::Check(const ibv_send_wr& wr, uint64_t& length) const {
   return is_inline && length > ring_.inline_max() ? EINVAL : 0;
 }
 
+// Copies what the address handle says, because the handle may be destroyed
+// before the datagram is sent.
 void DatagramSendQueue::Store(const ibv_send_wr& wr, uint32_t length) {
   Slot& request = ring_.slot(posted_);
   request.wr_id = wr.wr_id;
@@ -105,6 +107,8 @@ void DatagramSendQueue::Store(const ibv_send_wr& wr, uint32_t length) {
   ++posted_;
 }
 
+// Names the header and the pieces of memory to the kernel, which copies them
+// when it sends.
 bool DatagramSendQueue::Gather(uint32_t own_qkey, Parts& parts) {
   const Slot& request = ring_.slot(ended_);
   DatagramHeader header = request.header;
@@ -118,6 +122,7 @@ bool DatagramSendQueue::Gather(uint32_t own_qkey, Parts& parts) {
   }
   for (int i = 0; i < request.entry_count; ++i) {
     const ibv_sge& entry = ring_.entries(ended_)[i];
+    // An entry of no bytes needs no valid key.
     if (entry.length == 0) continue;
     std::byte* from = environment_.memory->Translate(
         entry.lkey, environment_.pd, entry.addr, entry.length, 0);
@@ -134,6 +139,7 @@ bool DatagramSendQueue::Gather(uint32_t own_qkey, Parts& parts) {
   return true;
 }
 
+// A request that fails has a completion even if it is not signalled.
 void DatagramSendQueue::End(ibv_wc_status status) {
   const Slot& request = ring_.slot(ended_++);
   if (status == IBV_WC_SUCCESS && (request.flags & IBV_SEND_SIGNALED) == 0) {

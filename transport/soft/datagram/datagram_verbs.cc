@@ -24,6 +24,7 @@ int Attach(ibv_qp* qp, const ibv_gid& group,
   if (qp->qp_type != IBV_QPT_UD) return EINVAL;
   const int error =
       DatagramDevice::Get().groups.Attach(qp->qp_num, group, interfaces);
+  // As long as it is attached, the queue pair cannot be destroyed.
   if (error == 0) ++QueuePair::From(qp)->children();
   return error;
 }
@@ -49,6 +50,8 @@ int DestroyAh(ibv_ah* ah) {
   return 0;
 }
 
+// The way back: the sender of the datagram becomes the destination, and the
+// address that it was sent to becomes the source.
 int InitAhFromWc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
                  ibv_ah_attr* attributes) {
   *attributes = {};

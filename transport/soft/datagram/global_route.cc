@@ -18,6 +18,8 @@ constexpr uint32_t kFlowLabelMask = 0xfffff;
 // and the datagram headers of the transport, and the checksum at the end.
 constexpr uint32_t kTransportBytes = 8 + 12 + 8 + 4;
 
+// The sum of RFC 1071, which needs no change of byte order. With a right
+// checksum in the header it is 0.
 uint16_t Ipv4Checksum(const iphdr& header) {
   uint16_t words[sizeof(header) / 2];
   std::memcpy(words, &header, sizeof(header));
@@ -83,6 +85,8 @@ GlobalRouteBytes WriteGlobalRoute(const DatagramHeader& header,
   return bytes;
 }
 
+// Looks for an IPv4 header first: its checksum tells it from bytes that happen
+// to look like one.
 std::optional<GlobalRoute> ReadGlobalRoute(const ibv_grh& header) {
   const uint32_t first = ntohl(header.version_tclass_flow);
   const bool says_6 = first >> 28 == 6;

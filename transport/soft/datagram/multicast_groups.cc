@@ -40,6 +40,8 @@ MulticastGroups::~MulticastGroups() {
   }
 }
 
+// Opens the group's socket for its first member, joins on the interfaces, and
+// notes the member. If that fails, a group without members is closed again.
 int MulticastGroups::Attach(uint32_t number, const ibv_gid& gid,
                             const std::set<uint32_t>& interfaces) {
   if (!IsMulticastGid(gid)) return EINVAL;
@@ -91,6 +93,8 @@ int MulticastGroups::Open(const Key& key, Group& group) {
   if (const int error = OpenUdpReceiver(address, group.socket); error != 0) {
     return error;
   }
+  // The callback looks the group up by its key, because the group may be gone
+  // when it runs.
   const int error = engine_.Watch(group.socket.get(), [this, key] {
     const base::MutexLock lock(mutex_);
     OnReadable(key);
@@ -99,11 +103,14 @@ int MulticastGroups::Open(const Key& key, Group& group) {
   return error;
 }
 
+// Joins on those interfaces on which the kernel allows it. A single one is
+// enough.
 int MulticastGroups::Join(const Key& key, Group& group,
                           const std::set<uint32_t>& interfaces) {
   int error = EADDRNOTAVAIL;  // If `interfaces` is empty.
   bool joined = false;
   for (const uint32_t interface : interfaces) {
+    // The kernel lets a socket join only once on an interface.
     if (group.interfaces.contains(interface)) {
       joined = true;
       continue;
@@ -138,6 +145,8 @@ int MulticastGroups::Detach(uint32_t number, const ibv_gid& gid) {
   return 0;
 }
 
+// Hands each datagram of the group to the members that have joined on the
+// interface it came by.
 void MulticastGroups::OnReadable(const Key& key) {
   const auto found = groups_.find(key);
   if (found == groups_.end()) return;

@@ -50,6 +50,8 @@ class Control {
   size_t length_ = 0;
 };
 
+// Tells the kernel, for this packet alone, the source address, the hop limit
+// and the traffic class. All routes share one socket.
 void FillControl(const DatagramRoute& route, Control& control) {
   // The kernel's routes tell the interface to a host. A group is on every
   // interface, so the sender names one.
@@ -81,6 +83,7 @@ void FillControl(const DatagramRoute& route, Control& control) {
   control.Add(IPPROTO_IPV6, IPV6_TCLASS, int{route.traffic_class});
 }
 
+// Reads what OpenUdpReceiver() has asked the kernel to add to each packet.
 void NoteControl(msghdr& message, UdpArrival& arrival) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
@@ -113,6 +116,7 @@ int OpenUdpSender(int family, base::UniqueFd& socket) {
   return OpenUdp(family, socket);
 }
 
+// Sets what must be set before bind(), since packets may come from then on.
 int OpenUdpReceiver(const base::SocketAddress& address,
                     base::UniqueFd& socket) {
   const bool v4 = address.family() == AF_INET;
@@ -125,9 +129,11 @@ int OpenUdpReceiver(const base::SocketAddress& address,
   if (error == 0) error = SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (error == 0 && !v4) error = SetOption(fd, level, IPV6_V6ONLY, 1);
   if (error == 0) {
+    // Otherwise it would receive for groups that other sockets have joined.
     error = SetOption(fd, level, v4 ? IP_MULTICAST_ALL : IPV6_MULTICAST_ALL, 0);
   }
   if (error == 0) {
+    // With each packet come its destination and its interface.
     error = SetOption(fd, level, v4 ? IP_PKTINFO : IPV6_RECVPKTINFO, 1);
   }
   if (error != 0) return error;
@@ -170,6 +176,8 @@ int SendUdp(int socket, const DatagramRoute& route, uint16_t port,
   return 0;
 }
 
+// Asks again after an error that is about no packet. The kernel changes the
+// lengths in `message`, so it is filled in each time.
 ssize_t ReceiveUdp(int socket, std::byte* bytes, size_t capacity,
                    UdpArrival& arrival) {
   sockaddr_in6 name = {};

@@ -22,6 +22,8 @@ void QueuePairDirectory::Remove(uint32_t number) {
 
 void QueuePairDirectory::ForEach(
     const std::function<void(DeviceQueuePair&)>& call) {
+  // Held during the calls, so that no queue pair is destroyed meanwhile: its
+  // destructor waits in Remove().
   const base::MutexLock lock(mutex_);
   for (const auto& [number, qp] : queue_pairs_) call(*qp);
 }

@@ -63,6 +63,8 @@ SoftDevice::SoftDevice(Clock::Kind clock)
 
 void SoftDevice::SetPortState(uint8_t port, PortState state) {
   const base::MutexLock lock(set_port_mutex_);
+  // The port is in that state already: there is no event, and no path has
+  // changed.
   if (!port_states_.Set(port, state)) return;
   port_events_.Raise(
       state == PortState::kActive ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
@@ -87,6 +89,8 @@ void SoftDevice::WaitForDataPath() {
   queue_pairs_.ForEach([](DeviceQueuePair& qp) { qp.WaitForDataPath(); });
 }
 
+// The engine's thread comes first, because relays carry what queue pairs
+// acknowledge there.
 void SoftDevice::AcknowledgeAll() {
   if (engine_.IsLostByFork()) return;  // A child has no such threads.
   engine_.RunAndCatchUp(

@@ -72,6 +72,7 @@ void AddressWatch::CompareGids() {
   std::vector<ibv_gid> now = Gids();
   {
     const base::MutexLock lock(mutex_);
+    // Only a change of the table is an event.
     if (Same(now, gids_seen_)) return;
     gids_seen_ = std::move(now);
   }

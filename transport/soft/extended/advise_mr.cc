@@ -26,6 +26,7 @@ bool Populate(uint64_t address, size_t length, bool for_writing) {
 
 }  // namespace
 
+// Checks all entries before it brings in a page of any.
 int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags,
              ibv_sge* entries, uint32_t count) {
   if ((flags & ~kAdviceFlags) != 0) return EINVAL;
@@ -47,6 +48,7 @@ int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags,
     if (!allows(0)) return EFAULT;
     if (for_writing && !allows(IBV_ACCESS_LOCAL_WRITE)) return EPERM;
   }
+  // Only pages that are there already are asked for, and they need nothing.
   if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return 0;
   bool complete = true;
   for (uint32_t i = 0; i < count; ++i) {

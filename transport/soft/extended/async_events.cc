@@ -21,8 +21,11 @@ bool IsOfPort(ibv_event_type type) {
 
 }  // namespace
 
+// Takes the oldest event, and gives its object the type that the event has.
 int GetAsyncEvent(ibv_context* context, ibv_async_event* out) {
   EventQueue::Event event;
+  // Watches addresses from now on: a program that reads no events needs no
+  // socket for that.
   AddressWatch::Get().Start();
   if (!Context::From(context)->async_events().Get(event)) return -1;
   out->event_type = static_cast<ibv_event_type>(event.type);
@@ -44,6 +47,7 @@ int GetAsyncEvent(ibv_context* context, ibv_async_event* out) {
   return 0;
 }
 
+// The object comes from the user, so it is looked up before it is followed.
 void AckAsyncEvent(ibv_async_event* event) {
   const auto acknowledge = [](ibv_context* context,
                               EventQueue::Source& source) {

@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr uint32_t kLogAlignmentMax = 12;  // A page.
 
+// In this order nothing can wrap.
 bool InRange(DeviceMemory& memory, uint64_t offset, size_t length) {
   return offset <= memory.size() && length <= memory.size() - offset;
 }
@@ -88,6 +89,7 @@ ibv_dm* AllocDm(ibv_context* context, ibv_alloc_dm_attr* attributes) {
 }
 
 int FreeDm(ibv_dm* dm) {
+  // Peers may still reach it by its regions.
   if (DeviceMemory::From(dm)->regions() != 0) return EBUSY;
   delete DeviceMemory::From(dm);
   return 0;

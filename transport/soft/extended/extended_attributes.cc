@@ -11,7 +11,8 @@
 namespace verbena::soft {
 namespace {
 
-// The frequency of ClockNow(), in kHz as query_device_ex has it.
+// The frequency of ClockNow(), which counts nanoseconds, in kHz as
+// query_device_ex has it.
 constexpr uint64_t kClockKilohertz = 1'000'000;
 
 }  // namespace

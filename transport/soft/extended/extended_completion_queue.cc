@@ -132,6 +132,8 @@ int RefuseExtended(const ibv_context* context,
 
 }  // namespace
 
+// Makes an ordinary queue, and adds what its extended form has before anybody
+// uses it.
 ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
   if (const int error = RefuseExtended(context, *attributes); error != 0) {
     return Refuse<ibv_cq_ex>(error);

@@ -82,6 +82,7 @@ ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
   };
   ibv_qp* const qp = CreateQpOfAnyType(attributes->pd, &ordinary);
   if (qp == nullptr) return nullptr;
+  // The user reads here what was granted.
   attributes->cap = ordinary.cap;
   if ((attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) {
     SendBuilder::Install(*QueuePair::From(qp), attributes->send_ops_flags,

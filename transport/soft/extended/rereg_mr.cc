@@ -31,6 +31,9 @@ int ErrorOf(ibv_pd* pd, void* addr, size_t length, int access) {
 
 }  // namespace
 
+// Works out what the region is to be, and finds out by a trial whether it could
+// be registered so. Only then closes the key, waits for copies under way, and
+// opens the key again.
 int ReregMr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length,
             int access) {
   const auto changes = [flags](int what) { return (flags & what) != 0; };

@@ -91,6 +91,8 @@ void SetInlineList(ibv_qp_ex* qp, size_t count, const ibv_data_buf* buffers) {
 
 }  // namespace
 
+// Fills in the functions of the operations that the user has asked for, and
+// those that every operation needs.
 void SendBuilder::Install(QueuePairHandle& handle, uint64_t operations,
                           uint32_t inline_bytes_max, PostAll post_all) {
   handle.extension = std::make_unique<SendBuilder>(inline_bytes_max, post_all);
@@ -137,6 +139,7 @@ void SendBuilder::Abort() { mutex_.unlock(); }
 
 int SendBuilder::Complete(ibv_qp* qp) {
   int error = error_;
+  // After an error nothing of the batch is posted.
   if (error == 0 && !requests_.empty()) {
     Link();
     error = post_all_(qp, requests_.data());
@@ -150,6 +153,7 @@ ibv_send_wr& SendBuilder::Add(const ibv_qp_ex& qp, ibv_wr_opcode opcode) {
   mutex_.AssertHeld();
   ibv_send_wr& request = requests_.emplace_back();
   request.wr_id = qp.wr_id;
+  // Whether data is inline is said by the setter that brings it.
   request.send_flags = qp.wr_flags & ~unsigned{IBV_SEND_INLINE};
   request.opcode = opcode;
   parts_.push_back({.first_entry = entries_.size()});

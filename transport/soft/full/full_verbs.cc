@@ -22,6 +22,7 @@
 namespace verbena::soft {
 namespace {
 
+// The entry of SoftVerbsOps() would make a context without the extended verbs.
 ibv_context* OpenDevice(ibv_device* device) {
   if (device != SoftDevice::Get().verbs_device()) {
     return Refuse<ibv_context>(ENODEV);

@@ -62,12 +62,17 @@ int SendCmMessage(int socket, const CmMessage& message, int fd_to_pass) {
   return SendFdMessage(socket, &message, sizeof(message), {fd_to_pass, -1});
 }
 
+// Finds out by the length what has come. A message is copied out only if its
+// length, its version and its type are right, and it brings one descriptor at
+// most.
 CmReceived ReceiveCmMessage(int socket) {
   // Holds one byte more than the longest message, to notice a longer one.
   unsigned char bytes[sizeof(CmMessage) + 1];
   FdMessage received = ReceiveFdMessage(socket, bytes, sizeof(bytes));
   CmReceived result;
   if (received.length < 0) {
+    // EMFILE: the message brought a descriptor for which this process has no
+    // room.
     result.lost_fd = received.error == EMFILE;
     result.kind = received.error == EAGAIN    ? CmReceived::Kind::kNothing
                   : received.error == ENOBUFS ? CmReceived::Kind::kLater

@@ -47,7 +47,9 @@ bool MapPart(std::byte* at, size_t length, int fd, size_t offset) {
               static_cast<off_t>(offset)) != MAP_FAILED;
 }
 
-// Maps the whole file as described above; null and errno when it cannot.
+// Maps the whole file as described above; null and errno when it cannot. The
+// addresses are reserved first, so that the parts lie one behind the other
+// whatever else the process maps.
 std::byte* MapParts(int fd) {
   void* reserved = mmap(nullptr, kMappingBytes, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -115,6 +117,8 @@ absl::StatusOr<LinkMemory> LinkMemory::MapFile(int fd) {
   struct stat info;
   if (fstat(fd, &info) != 0) return ErrnoStatus("fstat");
   const Mapping::FileId id{info.st_dev, info.st_ino};
+  // Held while the file is mapped, so that two ends of one process do not map
+  // it twice.
   const base::MutexLock lock(Mapping::Registry().mutex);
   std::weak_ptr<Mapping>& known = Mapping::Registry().mappings[id];
   if (std::shared_ptr<Mapping> mapping = known.lock()) {
@@ -131,6 +135,8 @@ absl::StatusOr<LinkMemory> LinkMemory::MapFile(int fd) {
   return LinkMemory(std::move(mapping));
 }
 
+// The file is sealed before it is passed on: a peer maps only a file that can
+// neither shrink nor grow.
 absl::StatusOr<LinkMemory> LinkMemory::Create() {
   base::UniqueFd fd(
       memfd_create("verbena_soft_link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -150,6 +156,8 @@ absl::StatusOr<LinkMemory> LinkMemory::Create() {
   return memory;
 }
 
+// Looks at the seals before the size: the size of a file that is not sealed
+// could change after the look.
 absl::StatusOr<LinkMemory> LinkMemory::Map(int fd) {
   const int seals = fcntl(fd, F_GET_SEALS);
   struct stat info;

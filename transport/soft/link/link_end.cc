@@ -24,6 +24,7 @@ bool LinkEnd::CanBeFenced() {
 
 void LinkEnd::Attach(LinkMemory memory, LinkSide side, int socket_fd) {
   CHECK(!attached()) << "a link is attached already";
+  // The counters begin at 0, as those of the peer do.
   *this = LinkEnd();
   memory_ = std::move(memory);
   // Closes the descriptor, if this side made the memory: the peer has it by
@@ -65,6 +66,7 @@ void LinkEnd::SetState(LinkState state) {
 }
 
 LinkState LinkEnd::peer_state() const {
+  // Pairs with the peer's SetState(): its last packets are seen with the state.
   const uint32_t state = peer_->state.load(std::memory_order_acquire);
   return state <= kLinkStalled ? static_cast<LinkState>(state) : kLinkClosed;
 }
@@ -120,6 +122,7 @@ void LinkEnd::RingDoorbell() {
 }
 
 void LinkEnd::Insist() {
+  // Relaxed, because RingDoorbell() looks once more.
   if ((peer_->sleep.load(std::memory_order_relaxed) & kBellOfWaiter) != 0) {
     RingDoorbell();
   }

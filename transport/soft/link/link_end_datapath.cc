@@ -12,6 +12,8 @@ void LinkEnd::TellProgress() {
 }
 
 bool LinkEnd::ReadPeerProgress(uint32_t& executed) {
+  // Pairs with the peer's TellProgress(): it is done with the bytes that are
+  // written over next.
   progress_seen_ = peer_->progress.load(std::memory_order_acquire);
   executed = High(progress_seen_);
   return NotePeerConsumed(Low(progress_seen_));

@@ -36,6 +36,8 @@ void NumberBlocks::OnSocket(std::function<void(int socket)> watch) {
   }
 }
 
+// Numbers of a kind come from the blocks of that kind; a new block is taken
+// only when those are used up.
 uint32_t NumberBlocks::Take(NumberKind kind) {
   for (Block& block : blocks_) {
     if (block.kind != kind) continue;
@@ -44,6 +46,8 @@ uint32_t NumberBlocks::Take(NumberKind kind) {
   return AddBlock(kind) ? TakeFrom(blocks_.back()) : 0;
 }
 
+// Goes round the block, so that a number that was returned comes again as late
+// as possible.
 uint32_t NumberBlocks::TakeFrom(Block& block) {
   if (block.taken.all()) return 0;
   while (block.taken[block.next]) block.next = (block.next + 1) % kBlockNumbers;
@@ -84,6 +88,8 @@ bool NumberBlocks::AddBlock(NumberKind kind) {
   return AddNamelessBlock(kind);
 }
 
+// Tries names at random. To bind a socket to a name is to take the block,
+// because the kernel gives a name only once.
 bool NumberBlocks::AddNamedBlock() {
   base::UniqueFd socket(
       ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -100,6 +106,7 @@ bool NumberBlocks::AddNamedBlock() {
       Keep(first, NumberKind::kOfHost, std::move(socket), random());
       return true;
     }
+    // Another name would fail for the same reason.
     if (errno != EADDRINUSE) return false;
   }
   errno = EADDRINUSE;
@@ -112,6 +119,7 @@ bool NumberBlocks::AddNamelessBlock(NumberKind kind) {
   for (int i = 0; i < kTries; ++i) {
     const uint32_t first = (kBlockFirst + kNamedBlocks + random() % kNameless)
                            << kBlockBits;
+    // Blocks without names are unique in this process alone.
     if (Has(first)) continue;
     Keep(first, kind, base::UniqueFd(), random());
     return true;

@@ -20,6 +20,7 @@ ManualPeer PeerOf(const ibv_qp_attr& attributes, GidTable& gids) {
   const ibv_ah_attr& path = attributes.ah_attr;
   if (path.is_global == 0) return peer;
   gids.Refresh();
+  // The peer knows this side by the address that the path comes from.
   const ibv_gid_entry own =
       gids.At(path.grh.sgid_index).value_or(ibv_gid_entry{});
   const base::SocketAddress host =
@@ -71,6 +72,7 @@ void ManualConnection::Find(const ibv_qp_attr& attributes) {
 }
 
 bool ManualConnection::TakeAwaited() {
+  // The link is there already, or is not for the peer to make.
   if (!awaits_) return false;
   link_ = links_.Take(queue_pair_.qp_num, peer_);
   if (link_ == nullptr) return false;

@@ -34,6 +34,8 @@ ManualLink::~ManualLink() {
   if (engine_ != nullptr || received_) CloseEmptied(std::move(socket_));
 }
 
+// The end of the socket shows that nobody holds the other end. A doorbell that
+// waits is left there.
 bool ManualLink::HasPeer() const {
   unsigned char message;
   const ssize_t got = recv(socket_.get(), &message, sizeof(message),
@@ -44,6 +46,8 @@ bool ManualLink::HasPeer() const {
 void ManualLink::Start(Engine& engine, ConnectedQueuePair& queue_pair) {
   engine_ = &engine;
   queue_pair_ = &queue_pair;
+  // Before the socket is watched: a doorbell is for a queue pair that has the
+  // link.
   queue_pair.UseLink(std::move(memory_), side_, socket_.get());
   engine.WatchWhenPossible(socket_.get(), [this] { OnReadable(); });
 }

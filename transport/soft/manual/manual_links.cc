@@ -86,6 +86,7 @@ void ManualLinks::Add(DeviceQueuePair* qp) {
 }
 
 void ManualLinks::Remove(uint32_t number) {
+  // Before the lock, which it takes itself.
   DropLinksOf(number);
   Dropped dropped;
   const base::MutexLock lock(mutex_);
@@ -132,6 +133,8 @@ std::unique_ptr<ManualLink> ManualLinks::TakeLocked(uint32_t own,
   return link->HasPeer() ? std::move(link) : nullptr;
 }
 
+// Takes the link that the peer has made. If there is none, makes it, unless
+// that is for the peer to do.
 std::unique_ptr<ManualLink> ManualLinks::Connect(uint32_t own,
                                                  const ManualPeer& peer,
                                                  bool may_wait) {
@@ -151,15 +154,19 @@ std::unique_ptr<ManualLink> ManualLinks::Connect(uint32_t own,
       return std::move(mine);
     }
   }
+  // Without the mutex, because it may wait for the other process.
   return own < peer.number ? ConnectToProcess(own, peer.number, may_wait)
                            : nullptr;
 }
 
+// Sends one end of a new link to the process that owns the number. The kernel
+// keeps it until that process reads its socket.
 std::unique_ptr<ManualLink> ManualLinks::ConnectToProcess(uint32_t own,
                                                           uint32_t peer,
                                                           bool may_wait) {
   auto [mine, peers] = ManualLink::CreatePair();
   if (mine == nullptr) return nullptr;
+  // The caller may hold locks; then a process that does not read gets no link.
   const int flags = SOCK_CLOEXEC | (may_wait ? 0 : SOCK_NONBLOCK);
   const base::UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | flags, 0));
   if (!socket.valid()) return nullptr;
@@ -178,6 +185,7 @@ void ManualLinks::OnReadable(int socket) {
   for (int i = 0; i < kReadBatch; ++i) {
     LinkOffer offer = {};
     FdMessage message = ReceiveFdMessage(socket, &offer, sizeof(offer));
+    // The message stays in the socket and would bring us back at once.
     if (message.error == ENOBUFS || message.error == EMFILE) {
       engine_.SetInterest(socket, false, false);
       engine_.StartTimer(kRoomPause, [this, socket] {
@@ -185,6 +193,8 @@ void ManualLinks::OnReadable(int socket) {
       });
     }
     if (message.length < 0) return;
+    // The kernel says whose message it is, because the name is anybody's to
+    // send to.
     if (message.length == sizeof(offer) && !message.cut &&
         message.sender.has_value() && users_.Allows(*message.sender)) {
       TakeOffer(offer, std::move(message));
@@ -247,6 +257,8 @@ std::unique_ptr<ManualLink> ManualLinks::ConnectToHost(uint32_t own,
   return std::move(mine);
 }
 
+// Puts the link where its queue pair looks for it. The one that was there, and
+// any surplus, are destroyed when the mutex has been released.
 void ManualLinks::Keep(uint32_t own, const ManualPeer& peer,
                        std::unique_ptr<ManualLink> link) {
   Dropped dropped;
@@ -264,6 +276,8 @@ void ManualLinks::Keep(uint32_t own, const ManualPeer& peer,
 
 ManualLinks::Dropped ManualLinks::TakeAll(uint32_t own) {
   Dropped dropped;
+  // The keys begin with the number that a link is for, so its links lie
+  // together.
   const auto first = half_links_.lower_bound(Key{own, 0, {}});
   const auto last = half_links_.lower_bound(Key{own + 1, 0, {}});
   for (auto entry = first; entry != last; ++entry) {

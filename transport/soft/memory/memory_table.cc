@@ -8,6 +8,8 @@
 
 namespace verbena::soft {
 
+// The kernel's zeros are closed slots, so no constructor has to touch the
+// pages.
 MemoryTable::MemoryTable() {
   static_assert(std::is_trivially_destructible_v<Slot>);
   void* const zeros =
@@ -38,9 +40,12 @@ void MemoryTable::UseShortKeys() {
   short_keys_ = true;
 }
 
+// Draws keys until one has a free slot. Half of the slots stay free, so that
+// does not take long.
 uint32_t MemoryTable::ReserveAny(uint32_t mask) {
   const base::MutexLock lock(mutex_);
   if (regions_ == kRegionsMax) return 0;
+  // Short keys have 256 of the slots, of which half stay free as well.
   if (short_keys_ && regions_ < kShortKeysMax) mask &= kShortKeyMask;
   for (;;) {
     const uint32_t key = random_() & mask;
@@ -71,6 +76,7 @@ void MemoryTable::Open(uint32_t key, const Region& region) {
   slot.length.store(region.length, std::memory_order_release);
   slot.shift.store(region.shift, std::memory_order_release);
   slot.owner.store(region.owner, std::memory_order_release);
+  // The key goes last: until then Translate() finds the slot closed.
   slot.key.store(key, std::memory_order_release);
 }
 
@@ -83,6 +89,8 @@ void MemoryTable::Close(uint32_t key) {
   slot.key.store(0, std::memory_order_seq_cst);
 }
 
+// With the mutex, without which nothing is written, so that all fields are
+// those of one region.
 std::optional<MemoryTable::Region> MemoryTable::Find(uint32_t key) {
   const base::MutexLock lock(mutex_);
   const Slot& slot = slots_[PlaceOf(key)];

@@ -29,6 +29,8 @@ uint32_t MemoryWindows::Allocate(const void* pd, ibv_mw_type type) {
   return key;
 }
 
+// Closes the place in the table before it is released, so that the next owner
+// of the place finds it closed.
 void MemoryWindows::Free(uint32_t key) {
   const base::MutexLock lock(mutex_);
   const auto found = windows_.find(PlaceOf(key));
@@ -38,6 +40,8 @@ void MemoryWindows::Free(uint32_t key) {
   windows_.erase(found);
 }
 
+// Finds the window and the region, checks the rules, and closes the old binding
+// before it opens the new one: a slot of the table has one key at a time.
 bool MemoryWindows::Bind(const Binding& binding, const void* pd,
                          const void* qp) {
   const base::MutexLock lock(mutex_);
@@ -45,6 +49,7 @@ bool MemoryWindows::Bind(const Binding& binding, const void* pd,
   if (found == windows_.end()) return false;
   Window& window = found->second;
   const uint32_t key = (window.key & ~kUsersBits) | (binding.key & kUsersBits);
+  // Only queue pairs of its own protection domain may bind a window.
   if (window.pd != pd) return false;
   if (binding.length == 0 && window.type == IBV_MW_TYPE_1) {
     Unbind(window);
@@ -53,6 +58,8 @@ bool MemoryWindows::Bind(const Binding& binding, const void* pd,
   }
   const std::optional<MemoryTable::Region> region =
       memory_.Find(binding.region);
+  // A region on demand has another owner in the table, so no window is bound to
+  // it.
   if (!region.has_value() || region->owner != pd ||
       !Allows(window, binding, *region)) {
     return false;
@@ -100,6 +107,8 @@ void MemoryWindows::Unbind(Window& window) {
   window.owner = nullptr;
 }
 
+// Compares the whole key, and not only the window's place: a key that was
+// replaced by a later binding is invalid already.
 bool MemoryWindows::Invalidate(uint32_t key, const void* qp) {
   const base::MutexLock lock(mutex_);
   const auto found = windows_.find(PlaceOf(key));
@@ -120,6 +129,7 @@ void MemoryWindows::ForgetQueuePair(const void* qp) {
   }
 }
 
+// Looks at all windows: only the verbs that remove or change a region ask.
 bool MemoryWindows::IsBound(uint32_t region) const {
   return std::any_of(
       windows_.begin(), windows_.end(),

@@ -6,6 +6,7 @@
 namespace verbena::soft {
 namespace {
 
+// A count that falls short means that a page is missing.
 bool CopyIn(std::byte* to, const std::byte* from, size_t length) {
   const iovec local = {to, length};
   const iovec remote = {const_cast<std::byte*>(from), length};

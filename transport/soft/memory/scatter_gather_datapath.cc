@@ -31,6 +31,7 @@ bool ForEachPart(const ScatterGatherList& list, uint64_t offset,
 bool ScatterGatherList::Allows(unsigned int access) const {
   for (int i = 0; i < count; ++i) {
     const ibv_sge& entry = entries[i];
+    // An entry of no bytes needs no valid key.
     if (entry.length > 0 &&
         memory->Translate(entry.lkey, pd, entry.addr, entry.length, access) ==
             nullptr &&
@@ -48,6 +49,7 @@ bool ScatterGatherList::GatherParts(uint64_t offset, uint32_t length,
       *this, offset, length,
       [&](const ibv_sge& entry, uint64_t address, uint32_t bytes) {
         const std::byte* from =
+            // Reading one's own memory needs no right.
             memory->Translate(entry.lkey, pd, address, bytes, 0);
         if (from != nullptr) {
           CopyBytes(destination, from, bytes);

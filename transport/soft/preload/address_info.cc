@@ -57,6 +57,8 @@ rdma_addrinfo* NewInfo(const rdma_addrinfo& hints) {
   return info;
 }
 
+// The address is where a passive side listens, and where an active one connects
+// to.
 rdma_addrinfo* Convert(const addrinfo& found, const rdma_addrinfo& hints) {
   rdma_addrinfo* info = NewInfo(hints);
   info->ai_family = found.ai_family;
@@ -92,6 +94,9 @@ void CopyAddresses(const rdma_addrinfo& hints, rdma_addrinfo& info) {
 
 }  // namespace
 
+// Makes one entry for each address that getaddrinfo() finds, in its order.
+// Without a name there is nothing to look up, and the hints alone make the
+// entry.
 int GetAddressInfo(const char* node, const char* service,
                    const rdma_addrinfo* hints, rdma_addrinfo** result) {
   if (node == nullptr && service == nullptr && hints == nullptr) {

@@ -9,6 +9,8 @@ namespace verbena::soft {
 CmLibrary::CmLibrary(const transport::Provider& provider)
     : verbs_(provider.verbs), cm_(provider.cm) {}
 
+// Identifiers that come with a request have no record before somebody asks for
+// it.
 CmLibrary::Record& CmLibrary::RecordOf(rdma_cm_id* id) {
   const base::MutexLock lock(mutex_);
   std::unique_ptr<Record>& record = records_[id];
@@ -39,6 +41,8 @@ int CmLibrary::CreateId(rdma_event_channel* channel, rdma_cm_id** id,
   return 0;
 }
 
+// Acknowledges the event that the identifier shows, because destroy_id waits
+// for that.
 int CmLibrary::DestroyId(rdma_cm_id* id) {
   AcknowledgeEvent(id);
   rdma_event_channel* own = IsSynchronous(id) ? id->channel : nullptr;
@@ -53,6 +57,8 @@ int CmLibrary::DestroyId(rdma_cm_id* id) {
   return result;
 }
 
+// A synchronous identifier gives up its own channel, once no event of that is
+// left.
 int CmLibrary::MigrateId(rdma_cm_id* id, rdma_event_channel* channel) {
   if (channel == nullptr) return MakeSynchronous(id);
   rdma_event_channel* own = IsSynchronous(id) ? id->channel : nullptr;
@@ -64,6 +70,7 @@ int CmLibrary::MigrateId(rdma_cm_id* id, rdma_event_channel* channel) {
 }
 
 int CmLibrary::MakeSynchronous(rdma_cm_id* id) {
+  // librdmacm refuses this too.
   if (IsSynchronous(id)) return Fail(EINVAL);
   rdma_event_channel* own = cm_.create_event_channel();
   if (own == nullptr) return -1;
@@ -76,6 +83,7 @@ int CmLibrary::MakeSynchronous(rdma_cm_id* id) {
   return 0;
 }
 
+// Gives the identifier its protection domain before the user sees the event.
 int CmLibrary::GetCmEvent(rdma_event_channel* channel, rdma_cm_event** event) {
   if (cm_.get_cm_event(channel, event) != 0) return -1;
   FillPd((*event)->id);
@@ -96,6 +104,8 @@ void CmLibrary::AcknowledgeEvent(rdma_cm_id* id) {
   }
 }
 
+// The event stays in rdma_cm_id::event, where the user may read it until the
+// next call.
 int CmLibrary::Complete(rdma_cm_id* id) {
   if (!IsSynchronous(id)) return 0;
   AcknowledgeEvent(id);
@@ -158,6 +168,8 @@ int CmLibrary::CreateEp(rdma_cm_id** id, const rdma_addrinfo* address,
   return 0;
 }
 
+// A passive endpoint is only bound; the arguments are kept for the queue pairs
+// of its connections. An active one finds its way and gets its queue pair.
 int CmLibrary::StartEp(rdma_cm_id* id, const rdma_addrinfo& address, ibv_pd* pd,
                        ibv_qp_init_attr* attributes) {
   constexpr int kResolveTimeoutMs = 2000;  // librdmacm's own.
@@ -179,11 +191,14 @@ int CmLibrary::StartEp(rdma_cm_id* id, const rdma_addrinfo& address, ibv_pd* pd,
 }
 
 void CmLibrary::DestroyEp(rdma_cm_id* id) {
+  // The queue pair uses the shared receive queue, so it goes first.
   if (id->qp != nullptr) DestroyQp(id);
   if (id->srq != nullptr) DestroySrq(id);
   DestroyId(id);
 }
 
+// Waits for the next request, and makes the queue pair for it if the endpoint
+// was made with attributes of one.
 int CmLibrary::GetRequest(rdma_cm_id* listener, rdma_cm_id** id) {
   if (!IsSynchronous(listener)) return Fail(EINVAL);
   AcknowledgeEvent(listener);

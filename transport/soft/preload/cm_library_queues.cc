@@ -19,6 +19,8 @@ void CmLibrary::FillPd(rdma_cm_id* id) {
   id->pd = pd;
 }
 
+// Makes those completion queues that the user has not given, and takes them
+// back if the queue pair cannot be made.
 int CmLibrary::CreateQp(rdma_cm_id* id, ibv_pd* pd,
                         ibv_qp_init_attr* attributes) {
   if (id->qp != nullptr || id->verbs == nullptr) return Fail(EINVAL);
@@ -41,6 +43,7 @@ int CmLibrary::CreateQp(rdma_cm_id* id, ibv_pd* pd,
   return Fail(error);
 }
 
+// The queue pair goes first, because it uses the completion queues.
 void CmLibrary::DestroyQp(rdma_cm_id* id) {
   cm_.destroy_qp(id);
   DestroyCqs(id);

@@ -19,6 +19,7 @@ CmLibrary& Library() {
   return *library;
 }
 
+// For the calls to which CmLibrary has nothing to add.
 const transport::CmOps& Cm() {
   return SoftConnects() ? Soft().cm : NextProvider().cm;
 }

@@ -111,6 +111,7 @@ int rdma_create_srq_ex(rdma_cm_id* id, ibv_srq_init_attr_ex* attributes) {
     }
     ibv_pd* pd =
         attributes->comp_mask & IBV_SRQ_INIT_ATTR_PD ? attributes->pd : nullptr;
+    // The extended attributes begin with the ordinary ones.
     return rdma_create_srq(id, pd,
                            reinterpret_cast<ibv_srq_init_attr*>(attributes));
   }
@@ -124,6 +125,7 @@ int rdma_create_srq_ex(rdma_cm_id* id, ibv_srq_init_attr_ex* attributes) {
 int rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* attributes) {
   if (SoftConnects()) {
     if ((attributes->comp_mask & ~IBV_QP_INIT_ATTR_PD) != 0) return Refuse();
+    // Here too they begin with the ordinary ones.
     return rdma_create_qp(id,
                           attributes->comp_mask != 0 ? attributes->pd : nullptr,
                           reinterpret_cast<ibv_qp_init_attr*>(attributes));
@@ -158,6 +160,7 @@ int rdma_notify(rdma_cm_id* id, ibv_event_type event) {
 int rdma_reject_ece(rdma_cm_id* id, const void* private_data,
                     uint8_t private_data_len) {
   if (SoftConnects()) {
+    // Options of a vendor are not sent, so the two calls do the same.
     return Soft().cm.reject(id, private_data, private_data_len);
   }
   static const decltype(&rdma_reject_ece) next =

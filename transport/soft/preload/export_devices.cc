@@ -54,6 +54,7 @@ int QueryGidEntry(ibv_context* context, uint32_t port, uint32_t index,
 extern "C" {
 
 ibv_device** ibv_get_device_list(int* num_devices) {
+  // The return address tells who asks.
   return GetDeviceList(!IsInLibrdmacm(__builtin_return_address(0)),
                        num_devices);
 }
@@ -73,6 +74,7 @@ __be64 ibv_get_device_guid(ibv_device* device) {
         NextDefinition("ibv_get_device_guid");
     return next(device);
   }
+  // The table has no question about a device, only about a context.
   ibv_context* context = Soft().verbs.open_device(device);
   if (context == nullptr) return 0;
   ibv_device_attr attributes;
@@ -129,6 +131,7 @@ int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index,
   return 0;
 }
 
+// Lists the used entries of all ports, in the size that the caller knows.
 ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
                              size_t entries_max, uint32_t flags,
                              size_t entry_size) {
@@ -195,6 +198,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   return VerbsOf(context).get_async_event(context, event);
 }
 
+// The event names no device, so its object tells whose it is.
 void ibv_ack_async_event(ibv_async_event* event) {
   const ibv_context* context = nullptr;
   switch (event->event_type) {

@@ -15,6 +15,8 @@ namespace verbena::soft {
 namespace {
 
 template <typename T>
+// The device is not one of the kernel: there are no handles to import, and no
+// memory of other devices.
 T* Refuse() {
   errno = EOPNOTSUPP;
   return nullptr;

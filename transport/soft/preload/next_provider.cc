@@ -21,6 +21,8 @@ int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes) {
 
 using Next = NextDefinition;
 
+// Looks up all functions at once: libraries that are too old are noticed at the
+// first call, and not in the middle of a program.
 transport::Provider FindNextProvider() {
   return {
       .name = "system",

@@ -29,6 +29,7 @@ ibv_device* FindSoftDevice(const transport::VerbsOps& verbs) {
 
 ibv_device* SoftDeviceOfProcess() {
   static ibv_device* const device = [] {
+    // Programs of others count on both: see full_provider.h.
     WaitForListeners();
     UseShortKeys();
     return FindSoftDevice(FullSoftProvider().verbs);
@@ -119,6 +120,8 @@ void FreeDeviceList(ibv_device** list) {
   if (list == nullptr) return;
   ibv_device** end = list;
   while (*end != nullptr) ++end;
+  // The device is taken out, because libibverbs would give back a reference to
+  // it.
   *std::remove(list, end, SoftDeviceOfProcess()) = nullptr;
   if (SoftOnly()) {
     std::free(list);

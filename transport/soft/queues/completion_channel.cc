@@ -53,6 +53,9 @@ void CompletionChannel::Events::Ring(int count) {
   bell_->RingOwn();
 }
 
+// Takes rings until one tells of an event. The number 0 is that of the
+// channel's own rings; any other number is that of the queue pair that a peer
+// rang for.
 bool CompletionChannel::Events::TakeSignal() {
   WaiterBell::Ring ring;
   while (bell_->Take(ring)) {
@@ -66,6 +69,8 @@ bool CompletionChannel::Events::TakeSignal() {
 // Runs the queue pair that was rung for. Returns whether that has raised an
 // event, which the caller takes; the others have signals of their own.
 bool CompletionChannel::Events::Answer(const WaiterBell::Ring& ring) {
+  // Held while the queue pair runs, so that its completion queue is not
+  // destroyed meanwhile.
   const base::MutexLock lock(mutex_);
   answering_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   for (CompletionQueue* queue : queues_) {

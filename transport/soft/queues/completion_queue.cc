@@ -25,6 +25,7 @@ CompletionQueue::~CompletionQueue() {
     channel_->Remove(this);
     channel_->events().Forget(channel_source_);
   }
+  // The user may still hold events of the queue, which are waited for.
   context_.async_events().Forget(async_source_);
 }
 
@@ -77,6 +78,8 @@ void CompletionQueue::NoteTimes() {
   armed_.store(Armed::kNoButTimed, std::memory_order_relaxed);
 }
 
+// The completion that goes frees no slots of its send queue. The next one of
+// that queue frees them, because it covers all requests before it.
 bool CompletionQueue::MakeRoom() {
   if (!ignores_overruns_ || failed()) return false;
   ring_.Pop(1, [](uint32_t, const Completion&) {});
@@ -88,6 +91,7 @@ bool CompletionQueue::MakeRoom() {
 bool CompletionQueue::NoteArrival(uint32_t index,
                                   const Completion& completion) {
   if (notes_times_) ring_.SetTime(index, {ClockNow(), WallclockNow()});
+  // Relaxed, because queue_lock_ is held whenever armed_ is written.
   const Armed armed = armed_.load(std::memory_order_relaxed);
   if (armed == Armed::kNoButTimed) return false;
   if (armed == Armed::kSolicited && !completion.solicited &&
@@ -102,6 +106,7 @@ bool CompletionQueue::NoteArrival(uint32_t index,
 // Raises the event once. The queue pairs see failed() when they next run, which
 // the engine has them do.
 void CompletionQueue::Fail() {
+  // Relaxed, because KickAll() releases it to the engine's thread.
   if (failed_.exchange(true, std::memory_order_relaxed)) return;
   context_.async_events().Raise(
       {&async_source_, static_cast<ibv_cq*>(this), IBV_EVENT_CQ_ERR});

@@ -49,17 +49,22 @@ int CompletionQueue::Poll(int count, ibv_wc* completions) {
   if (waiting() < static_cast<uint32_t>(count) || LongBacklog()) {
     queue_pairs_.Run();
   }
+  // An empty queue is seen without its lock.
   if (waiting() == 0) return failed() ? -EIO : 0;
   BiasedLock::Guard lock(queue_lock_);
   return PopLocked(count, completions);
 }
 
+// Polls that run at the same time may count as one, which only puts the next
+// pass off. So the count needs no locked instruction.
 bool CompletionQueue::LongBacklog() {
   const uint32_t polls = backlog_polls_.load(std::memory_order_relaxed);
   backlog_polls_.store(polls + 1, std::memory_order_relaxed);
   return polls % kBacklogPollsMax == 0;
 }
 
+// The time is read before the completion is taken, because only the oldest
+// one's can be read.
 int CompletionQueue::PollOne(ibv_wc& completion, CompletionTime& time) {
   if (waiting() == 0 || LongBacklog()) queue_pairs_.Run();
   if (waiting() == 0) return failed() ? -EIO : 0;
@@ -81,6 +86,7 @@ void CompletionQueue::Push(const Completion& completion) {
   {
     BiasedLock::Guard lock(queue_lock_);
     if (ABSL_PREDICT_FALSE(ring_.full() || failed())) {
+      // A completion that comes to a queue that has failed is lost as well.
       if (!MakeRoom()) return Fail();
     }
     const uint32_t index = ring_.Push(completion);

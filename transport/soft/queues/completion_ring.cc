@@ -4,6 +4,8 @@
 
 namespace verbena::soft {
 
+// Moves the completions that stay towards the head, in their order. The size
+// may be stored relaxed: a poll takes the lock before it touches a completion.
 void CompletionRing::Purge(const QueuePair* qp) {
   const uint32_t size = size_.load(std::memory_order_relaxed);
   uint32_t kept = 0;
@@ -17,6 +19,8 @@ void CompletionRing::Purge(const QueuePair* qp) {
   size_.store(kept, std::memory_order_relaxed);
 }
 
+// Copies the completions, oldest first, to a new ring that begins at index 0.
+// All memory is there before anything changes.
 bool CompletionRing::Resize(uint32_t capacity) {
   const uint32_t size = size_.load(std::memory_order_relaxed);
   if (size > capacity) return false;

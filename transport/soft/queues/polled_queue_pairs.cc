@@ -9,9 +9,11 @@ namespace verbena::soft {
 
 void PolledQueuePairs::Add(QueuePair* qp) {
   BiasedLock::Guard lock(polling_lock_);
+  // A queue pair comes twice if this queue is both its completion queues.
   if (std::find(members_.begin(), members_.end(), qp) != members_.end()) return;
   members_.push_back(qp);
   polled_.push_back(qp);
+  // Relaxed, because crowded() only decides whether parking is worth it.
   count_.store(static_cast<uint32_t>(members_.size()),
                std::memory_order_relaxed);
 }
@@ -80,6 +82,7 @@ void PolledQueuePairs::TakeBack() {
     // From now on `qp` may be pushed once more. That does no harm: `next` has
     // been read, and a queue pair that is polled already is not added again.
     parking.returning.store(false, std::memory_order_release);
+    // Relaxed, because it is only written with the polling lock held.
     if (parking.parked.load(std::memory_order_relaxed)) {
       parking.parked.store(false, std::memory_order_relaxed);
       polled_.push_back(qp);

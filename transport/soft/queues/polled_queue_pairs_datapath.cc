@@ -4,6 +4,7 @@
 namespace verbena::soft {
 
 void PolledQueuePairs::Run() {
+  // The thread that has the lock runs the queue pairs for both.
   if (!polling_lock_.try_lock()) return;
   // Relaxed: if this load misses a queue pair, the next poll finds it, and
   // TakeBack() acquires the list.

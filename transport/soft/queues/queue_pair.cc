@@ -26,6 +26,8 @@ void QueuePair::Unregister() {
   if (qp_num != 0) device_.queue_pairs().Remove(qp_num);
 }
 
+// The engine lets go first, because its tick may push completions. Only then
+// are the queues purged of them.
 void QueuePair::DetachFromQueues() {
   if (is_engine_member_) device_.engine().RemoveMember(this);
   send_cq_.Detach(this);
@@ -38,12 +40,15 @@ void QueuePair::RaiseEvent(ibv_event_type type) {
       {&async_source_, handle(), type});
 }
 
+// Relaxed, because nothing else is read on the strength of the count: a poll
+// that is missed is counted at the next look.
 uint32_t QueuePair::PollsSinceLastLook() {
   const uint32_t polls = polls_.load(std::memory_order_relaxed);
   return polls - std::exchange(polls_seen_, polls);
 }
 
 void QueuePair::JoinEngine() {
+  // A queue pair that was reset and is connected anew is a member already.
   if (is_engine_member_) return;
   device_.engine().AddMember(this);
   is_engine_member_ = true;

@@ -90,6 +90,7 @@ std::span<const Transition> TransitionsOf(ibv_qp_type type) {
 
 bool IsLegalTransition(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to,
                        int mask) {
+  // The state itself is named in every transition, so it is not in the tables.
   const int attributes = mask & ~IBV_QP_STATE;
   if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return attributes == 0;
   for (const Transition& transition : TransitionsOf(type)) {

@@ -15,6 +15,8 @@ ReceiveQueue::ReceiveQueue(uint32_t requests_max, uint32_t entries_max)
       entries_(std::make_unique_for_overwrite<ibv_sge[]>((size_t{mask_} + 1) *
                                                          entries_max)) {}
 
+// Moves the requests to a queue of the new depth, because the slot of a request
+// depends on the depth.
 bool ReceiveQueue::Resize(uint32_t requests_max) {
   if (size() > requests_max) return false;
   ReceiveQueue other(requests_max, entries_max_);
@@ -46,6 +48,8 @@ SharedReceiveQueue::~SharedReceiveQueue() {
   --ProtectionDomain::From(pd)->children();
 }
 
+// Checks both values against each other before it changes either: a call that
+// is refused changes nothing.
 int SharedReceiveQueue::Modify(const ibv_srq_attr& attributes, int mask) {
   if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) return EINVAL;
   const bool resize = (mask & IBV_SRQ_MAX_WR) != 0;

@@ -18,6 +18,8 @@ void CopyEntries(const ibv_sge* from, int count, ibv_sge* to) {
 
 }  // namespace
 
+// Posts the requests one by one, because those before a refused one stay
+// posted.
 int ReceiveQueue::Post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   for (; wr != nullptr; wr = wr->next) {
     const bool full = size() == requests_max_;
@@ -35,6 +37,7 @@ int ReceiveQueue::Post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   return 0;
 }
 
+// Copies the request out, because its slot may be posted to from now on.
 bool ReceiveQueue::Take(ReceiveRequest& request) {
   if (size() == 0) return false;
   const uint32_t index = head_ & mask_;

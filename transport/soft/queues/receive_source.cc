@@ -21,12 +21,14 @@ void ReceiveSource::Withhold(uint32_t times) {
 
 // Take() has found nothing: counts that, if requests are withheld.
 void ReceiveSource::OnNothing() {
+  // The queue is just empty: nothing is withheld.
   if (unshared_.load(std::memory_order_relaxed) == &own_) return;
   const base::MutexLock lock(withheld_mutex_);
   if (times_withheld_ == 0 || times_withheld_ == UINT32_MAX) return;
   if (--times_withheld_ == 0) Lead(false);
 }
 
+// Relaxed, because it does not matter at which request a fault begins.
 void ReceiveSource::Lead(bool to_nothing) {
   shared_.store(to_nothing ? nullptr : srq_, std::memory_order_relaxed);
   unshared_.store(to_nothing ? &nothing_ : &own_, std::memory_order_relaxed);

@@ -32,6 +32,7 @@ void RoundUp(ibv_qp_cap& cap) {
   }
 }
 
+// Handles come from the user, so each is looked up before it is followed.
 bool SameContext(const ProtectionDomain& pd, const ibv_qp_init_attr& wanted) {
   return IsLive(wanted.send_cq) && wanted.send_cq->context == pd.context &&
          IsLive(wanted.recv_cq) && wanted.recv_cq->context == pd.context &&
@@ -64,6 +65,8 @@ QueuePairHandle::QueuePairHandle(ProtectionDomain& domain,
   srq = attributes.srq;
   qp_type = attributes.qp_type;
   ibv_qp::state = IBV_QPS_RESET;
+  // Counted until it is destroyed, so that the domain and the shared queue
+  // cannot go before.
   ++domain.children();
   if (srq != nullptr) ++SharedReceiveQueue::From(srq)->children();
 }

@@ -17,6 +17,7 @@ uint64_t LingeringRelays::Add(std::function<void()> end) {
     relays_.emplace(name, Lingering{std::move(end)});
     if (relays_.size() > kMax) end_oldest = relays_.begin()->second.end;
   }
+  // Without the mutex, because it leads to Remove().
   if (end_oldest != nullptr) end_oldest();
   return name;
 }

@@ -9,6 +9,8 @@
 
 namespace verbena::soft {
 
+// If the thread cannot be started, the object stays, and the next call tries
+// again. The release lets others use it without the mutex.
 int Network::Start() {
   CHECK(enabled());
   if (running_.load(std::memory_order_acquire) != nullptr) return 0;
@@ -31,6 +33,8 @@ void Network::Connect(const base::SocketAddress& source,
                       base::SocketAddress host, const TcpPreamble& preamble,
                       RelayLink link) {
   base::SocketAddress from = source;
+  // The port is that of an identifier, if any, and no TCP port of this host:
+  // the preamble carries it.
   if (!from.empty()) from.set_port(0);
   host.set_port(port_);
   Running& way = running();

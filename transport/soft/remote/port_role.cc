@@ -28,6 +28,8 @@ base::UniqueFd RoleSocket() {
 
 }  // namespace
 
+// Binds the name of the role. If that fails, connects to the process that has
+// it, and is told of its end by the end of the connection.
 bool PortRole::Take() {
   owner_.Reset();
   const UnixName name(

@@ -37,6 +37,7 @@ void Relay::Connect(Engine& engine, LingeringRelays& lingering,
   relay->active_ = true;
   relay->source_ = source;
   relay->destination_ = destination;
+  // From here on the relay is used on the engine's thread alone.
   engine.Post([relay] { relay->Start(); });
 }
 
@@ -84,7 +85,10 @@ void Relay::UnwatchTcp() {
 }
 
 void Relay::TryConnect() {
+  // A timer or a task that was started before the end may still come.
   if (ended_) return;
+  // The relay's own side has left before the other host was reached: nobody
+  // waits for it.
   if (socket_ended_ ||
       (link_.attached() && link_.peer_state() == kLinkClosed)) {
     End();
@@ -102,6 +106,9 @@ void Relay::TryConnect() {
   engine_.SetInterest(tcp_.get(), false, true);
 }
 
+// A link that was made manually tries again until its own side leaves. A link
+// of the connection manager tries again if it was refused, and a few times
+// only.
 void Relay::OnConnectFailed(int error) {
   UnwatchTcp();
   tcp_.Reset();
@@ -177,6 +184,8 @@ bool Relay::SleepUnlessMoving() {
   return !ended_ && no_room_ && Receive();
 }
 
+// Waits for what can move: messages if none waits to be sent, bytes if the ring
+// has room, room in the socket if bytes wait for it.
 void Relay::UpdateInterest() {
   if (!socket_ended_) {
     engine_.SetInterest(socket_.get(), !message_.has_value(), false);
@@ -207,6 +216,7 @@ void Relay::OnSocketEnded() {
 // After a turn in which nothing moved: acts on the ends of the two sides.
 void Relay::HandleEnds() {
   if (tcp_ended_) {
+    // Frames that came before the end may still wait for room in the ring.
     if (socket_ended_ || !no_room_) OnTcpLost();
     return;
   }
@@ -248,6 +258,7 @@ void Relay::OnTcpLost() {
 void Relay::End() {
   if (ended_) return;
   ended_ = true;
+  // The callbacks that are dropped here may hold the last references.
   const std::shared_ptr<Relay> self = shared_from_this();
   UnwatchTcp();
   if (!socket_ended_) engine_.Unwatch(socket_.get());

@@ -17,13 +17,17 @@ namespace verbena::soft {
 // Reads from the socket once, and takes all frames that have come whole. The
 // rest waits in unparsed_.
 bool Relay::Receive() {
+  // After the end only frames that wait for room are left to be taken.
   if (connecting_ || !tcp_.valid() || (tcp_ended_ && !no_room_)) return false;
+  // Learns how much room the queue pair has made in the ring.
   if (!NoteOwnProgress()) return false;
   RelayBuffer buffer;
   std::byte* const bytes = buffer.data();
   size_t length = unparsed_.size();
   if (length != 0) std::memcpy(bytes, unparsed_.data(), length);
   bool moved = false;
+  // While a frame waits for room nothing more is read: that is how the other
+  // host is held back.
   if (!no_room_) {
     const ssize_t got = ::recv(tcp_.get(), bytes + length,
                                kTcpBatchBytes - length, MSG_DONTWAIT);
@@ -57,6 +61,7 @@ bool Relay::Receive() {
   return moved;
 }
 
+// Counts a frame only if it was taken: one that finds no room is parsed again.
 Relay::Parsed Relay::ParseFrame(const std::byte* bytes, size_t length,
                                 size_t& used) {
   TcpFrame frame;
@@ -91,6 +96,7 @@ Relay::Parsed Relay::TakeFrame(const TcpFrame& frame,
   return Parsed::kGarbage;
 }
 
+// Puts the packet into the ring, as the peer's own queue pair would have done.
 Relay::Parsed Relay::TakePacket(const TcpFrame& frame,
                                 const std::byte* payload) {
   // In a PacketHeader the payload's length stands between number and flags. The
@@ -117,6 +123,7 @@ Relay::Parsed Relay::TakePacket(const TcpFrame& frame,
 }
 
 Relay::Parsed Relay::TakeState(const TcpFrame& frame) {
+  // A correct peer says nothing twice, and nothing more once it has closed.
   const uint32_t state = static_cast<uint32_t>(frame.mark);
   if (!link_.attached() || state == kLinkNotReady || state > kLinkStalled ||
       peer_news_.state == kLinkClosed || frame.mark == peer_news_.word()) {
@@ -125,6 +132,8 @@ Relay::Parsed Relay::TakeState(const TcpFrame& frame) {
   const LinkNews before = peer_news_;
   peer_news_ = LinkNews{static_cast<LinkState>(state),
                         static_cast<uint32_t>(frame.mark >> 32)};
+  // The path goes before the state, whose release shows both to a queue pair
+  // that sees the state.
   link_.SetPath(peer_news_.path);
   link_.SetState(peer_news_.state);
   // A queue pair that does not wait for packets wants to know this too.

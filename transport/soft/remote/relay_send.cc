@@ -132,6 +132,8 @@ bool Relay::NoteOwnProgress() {
   return true;
 }
 
+// Copies whole packets as long as one of any length has room, and makes room in
+// the ring at once.
 size_t Relay::AppendPackets(std::byte* to, size_t room) {
   size_t length = 0;
   Packet packet;
@@ -142,6 +144,8 @@ size_t Relay::AppendPackets(std::byte* to, size_t room) {
       End();
       break;
     }
+    // A packet may carry a later number than the word that NoteOwnProgress()
+    // has read.
     if (static_cast<int32_t>(packet.executed - executed_) > 0) {
       executed_ = packet.executed;
     }

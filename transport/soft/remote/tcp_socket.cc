@@ -60,6 +60,7 @@ int OpenListenerOf(int family, uint16_t port, base::UniqueFd& result) {
   // Connections of the process that had the port before us must not keep us
   // from it.
   SetInt(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  // Takes connections over IPv4 too, whatever the host's default is.
   if (family == AF_INET6) SetInt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   const SocketAddress any = SocketAddress::Any(family, port);
   if (::bind(socket.get(), any.get(), any.size()) != 0 ||
@@ -93,6 +94,8 @@ int StartTcpConnect(const SocketAddress& source,
     SetInt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
     if (::bind(socket.get(), source.get(), source.size()) != 0) return errno;
   }
+  // The socket does not block, so the outcome comes later: see
+  // TcpConnectResult().
   if (::connect(socket.get(), destination.get(), destination.size()) != 0 &&
       errno != EINPROGRESS) {
     return errno;
@@ -119,6 +122,8 @@ int OpenTcpListener(uint16_t port, base::UniqueFd& socket) {
   return error;
 }
 
+// The socket may come from any process, so its kind is looked at, and its
+// options are set anew.
 bool AdoptTcpSocket(int socket) {
   int protocol = 0;
   socklen_t length = sizeof(protocol);
@@ -130,6 +135,7 @@ bool AdoptTcpSocket(int socket) {
   if (flags < 0 || ::fcntl(socket, F_SETFL, flags | O_NONBLOCK) != 0) {
     return false;
   }
+  // TcpSwitch has raised it to the length of a preamble.
   SetInt(socket, SOL_SOCKET, SO_RCVLOWAT, 1);
   Tune(socket);
   return true;

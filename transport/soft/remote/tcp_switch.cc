@@ -51,6 +51,7 @@ void SendReject(int socket, uint16_t reason) {
   // The socket is new: there is room.
   static_cast<void>(
       ::send(socket, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL));
+  // Nothing else is said to this visitor, whose end is awaited.
   ::shutdown(socket, SHUT_WR);
 }
 
@@ -63,6 +64,7 @@ TcpSwitch::TcpSwitch(Engine& engine, uint16_t port, const PeerUsers& users)
       role_(engine, absl::StrCat("tcp/", port), [this] { Compete(); }) {}
 
 void TcpSwitch::Start() {
+  // All else runs on the engine's thread.
   engine_.Post([this] {
     if (!started_) Compete();
     started_ = true;
@@ -122,6 +124,7 @@ void TcpSwitch::OnIncoming() {
 
 void TcpSwitch::AddVisitor(base::UniqueFd socket) {
   if (visitors_.size() >= kVisitorsMax) {
+    // The keys count upwards, so the first visitor is the oldest.
     RemoveVisitor(visitors_.begin()->first);
   }
   // The socket becomes readable when the whole preamble has come, or when the
@@ -136,11 +139,14 @@ void TcpSwitch::AddVisitor(base::UniqueFd socket) {
 
 void TcpSwitch::RemoveVisitor(uint64_t key) {
   const auto found = visitors_.find(key);
+  // Its timer comes even if the visitor is gone.
   if (found == visitors_.end()) return;
   engine_.Unwatch(found->second.socket.get());
   visitors_.erase(found);
 }
 
+// Passes on a visitor whose preamble has come. If nobody listens for it, looks
+// again for a while, and then tells it so and waits for its end.
 void TcpSwitch::OnVisitor(uint64_t key) {
   Visitor& visitor = visitors_.at(key);
   const int socket = visitor.socket.get();
@@ -159,6 +165,7 @@ void TcpSwitch::OnVisitor(uint64_t key) {
     return;
   }
   if (passed == Passed::kRefused && AskAgain(key, visitor)) return;
+  // No preamble is awaited any more, so any byte counts, and the end.
   const int any = 1;
   ::setsockopt(socket, SOL_SOCKET, SO_RCVLOWAT, &any, sizeof(any));
   SendReject(socket,
@@ -184,6 +191,9 @@ bool TcpSwitch::AskAgain(uint64_t key, Visitor& visitor) {
   return true;
 }
 
+// Looks at the preamble and leaves it in the socket, because the process that
+// gets the connection reads it too. A number is found by the name of its
+// socket, a listener by its address.
 TcpSwitch::Passed TcpSwitch::Pass(int socket) {
   TcpPreamble preamble;
   if (::recv(socket, &preamble, sizeof(preamble), MSG_DONTWAIT | MSG_PEEK) !=

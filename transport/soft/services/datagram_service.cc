@@ -80,6 +80,7 @@ std::shared_ptr<CmEndpoint> DatagramService::MakeEndpoint() {
   return endpoint;
 }
 
+// Datagrams need no peer, so nothing keeps the queue pair from RTS.
 int DatagramService::PrepareQp(ibv_qp* qp) {
   for (const ibv_qp_state to : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
     ibv_qp_attr attributes = {};
@@ -110,6 +111,7 @@ int DatagramService::Watch(CmEndpoint& endpoint) {
 int DatagramService::Send(const CmEndpoint& endpoint,
                           const CmDatagram& datagram) {
   const base::SocketAddress peer = datagram.Destination();
+  // Within the host no network is needed.
   if (IsLocalAddress(peer)) return DeliverCmDatagram(datagram);
   DatagramRoute route;
   route.destination = peer;
@@ -137,6 +139,8 @@ int DatagramService::Connect(CmEndpoint& asking,
   return 0;
 }
 
+// Sends the question, and again at intervals until there is an answer. An error
+// other than ECONNREFUSED counts as a question that was lost.
 void DatagramService::Ask(ServiceEndpoint& endpoint) {
   const int error = Send(endpoint, endpoint.datagram);
   const bool may_come =
@@ -182,6 +186,7 @@ int DatagramService::Accept(CmEndpoint& endpoint,
   reply.qp_num =
       htonl(endpoint.qp != nullptr ? endpoint.qp->qp_num : parameters->qp_num);
   reply.qkey = htonl(RDMA_UDP_QKEY);
+  // The table of states has no shorter way to kEstablished.
   endpoint.Transition(CmState::kAccepting);
   Answer(ServiceEndpoint::From(endpoint), reply, CmState::kEstablished);
   return 0;
@@ -215,6 +220,7 @@ void DatagramService::Answer(ServiceEndpoint& endpoint, CmDatagram reply,
 
 void DatagramService::OnReadable(ServiceEndpoint& endpoint) {
   for (int i = 0; i < kReadBatch; ++i) {
+    // There is room for one byte more than a message, to notice a longer one.
     std::byte bytes[sizeof(CmDatagram) + 1];
     const ssize_t length =
         ReceiveDatagram(endpoint.socket.get(), bytes, sizeof(bytes));
@@ -229,8 +235,11 @@ void DatagramService::OnReadable(ServiceEndpoint& endpoint) {
   }
 }
 
+// A question is known by the address of the asker and by its number. A new one
+// becomes a request to the user; one that was taken already is answered again.
 void DatagramService::OnQuestion(ServiceEndpoint& listener,
                                  const CmDatagram& question) {
+  // An identifier that asks takes no questions itself.
   if (listener.state != CmState::kListening) return;
   auto& questions = listener.questions;
   const auto key = std::make_pair(question.Source().ToString(), question.id);
@@ -239,6 +248,7 @@ void DatagramService::OnQuestion(ServiceEndpoint& listener,
     // The question has been asked again, so the answer, if there was one, has
     // been lost.
     const auto child = known->second.lock();
+    // In kRequested the user has not answered yet.
     if (child != nullptr && child->state != CmState::kRequested) {
       Send(*child, child->datagram);
     }
@@ -260,6 +270,8 @@ void DatagramService::OnQuestion(ServiceEndpoint& listener,
   events_.PostRequest(listener, child, std::move(event));
 }
 
+// Forgets the questions whose identifier is gone, but only when there are too
+// many: it has to look at all of them.
 bool DatagramService::HasRoom(ServiceEndpoint& listener) {
   auto& questions = listener.questions;
   if (questions.size() < kQuestionsMax) return true;
@@ -268,6 +280,8 @@ bool DatagramService::HasRoom(ServiceEndpoint& listener) {
   return questions.size() < kQuestionsMax;
 }
 
+// Ends the question with the first answer to it, and tells the user how to
+// reach the queue pair.
 void DatagramService::OnAnswer(ServiceEndpoint& endpoint,
                                const CmDatagram& answer) {
   // A question that was asked more than once may be answered more than once,

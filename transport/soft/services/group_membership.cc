@@ -15,6 +15,8 @@ constexpr uint8_t kHopLimit = 1;
 
 }  // namespace
 
+// Attaches the queue pair before anything is noted, because only that can still
+// fail. The event comes at once, as nobody else is asked.
 int GroupMembership::Join(ServiceEndpoint& endpoint,
                           const base::SocketAddress& group, bool send_only,
                           void* context) {
@@ -53,6 +55,7 @@ int GroupMembership::Leave(ServiceEndpoint& endpoint,
   return 0;
 }
 
+// The records stay, for Leave() to find; only the queue pair is let go of.
 void GroupMembership::DetachQueuePair(ServiceEndpoint& endpoint) {
   for (GroupRecord& record : endpoint.groups) {
     if (std::exchange(record.attached, false)) {

@@ -40,6 +40,8 @@ void FillExtendedVerbs(verbs_context& verbs) {
   verbs.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }
 
+// The verbs of the data path are not checked for live handles, because that
+// takes a lock.
 void FillInlineVerbs(ibv_context_ops& verbs) {
   verbs.alloc_mw = Checked<AllocMw>;
   verbs.bind_mw = Checked<BindMw>;
@@ -54,6 +56,8 @@ void FillInlineVerbs(ibv_context_ops& verbs) {
 }  // namespace
 
 ibv_context* OpenContext(SoftDevice& device) {
+  // The engine's thread is the parent's: queue pairs of this process would not
+  // be looked after.
   if (device.IsLostByFork()) {
     errno = EOPNOTSUPP;
     return nullptr;

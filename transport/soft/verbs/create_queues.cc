@@ -16,6 +16,7 @@ namespace verbena::soft {
 
 ibv_cq* CreateCq(ibv_context* context, int cqe, void* cq_context,
                  ibv_comp_channel* channel, int comp_vector) {
+  // The device has one completion vector, number 0.
   if (cqe < 1 || cqe > kCompletionsMax || comp_vector != 0 ||
       (channel != nullptr &&
        (!IsLive(channel) || channel->context != context))) {
@@ -28,6 +29,8 @@ ibv_cq* CreateCq(ibv_context* context, int cqe, void* cq_context,
       channel == nullptr ? nullptr : CompletionChannel::From(channel));
 }
 
+// The connection manager finds no queue pair by its number, so a number of the
+// process is enough.
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   if (attributes->qp_type != IBV_QPT_RC) return Refuse<ibv_qp>(EOPNOTSUPP);
   return CreateQpBy(
@@ -39,6 +42,8 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
       pd, attributes);
 }
 
+// Checks the attributes, which become those that are granted, and starts the
+// engine before there is anything to undo.
 ibv_qp* CreateQpBy(MakeQueuePair make, ibv_pd* pd,
                    ibv_qp_init_attr* attributes) {
   ProtectionDomain& domain = *ProtectionDomain::From(pd);
@@ -52,6 +57,8 @@ ibv_qp* CreateQpBy(MakeQueuePair make, ibv_pd* pd,
   }
   errno = 0;
   std::unique_ptr<QueuePair> qp = make(device, domain, *attributes);
+  // A block of numbers may need a socket, so errno tells whether descriptors
+  // were lacking.
   if (qp->qp_num == 0) return Refuse<ibv_qp>(DescriptorErrorOr(ENOMEM));
   return qp.release();
 }

@@ -44,7 +44,9 @@ int QueryDevice(ibv_context* /*context*/, ibv_device_attr* attributes) {
   attributes->sys_image_guid = attributes->node_guid;
   attributes->vendor_id = kVendorId;
   attributes->hw_ver = 1;
+  // A region of memory on demand may be as large as the address space.
   attributes->max_mr_size = UINT64_MAX;
+  // All powers of two from 4 KiB on.
   attributes->page_size_cap = ~uint64_t{4095};
   attributes->max_qp = kQueuePairsMax;
   attributes->max_qp_wr = kQueueDepthMax;
@@ -63,6 +65,7 @@ int QueryDevice(ibv_context* /*context*/, ibv_device_attr* attributes) {
   attributes->max_qp_rd_atom = kReadsMax;
   attributes->max_res_rd_atom = kReadsMax * kQueuePairsMax;
   attributes->max_qp_init_rd_atom = kReadsMax;
+  // The processor makes atomics atomic, so they are so to programs as well.
   attributes->atomic_cap = IBV_ATOMIC_GLOB;
   attributes->max_mcast_grp = kGroupsMax;
   attributes->max_mcast_qp_attach = kGroupMembersMax;
@@ -108,6 +111,8 @@ int QueryPkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
   return 0;
 }
 
+// A program that was built with older headers asks for fewer bytes, and gets
+// the first ones.
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attributes, size_t bytes) {
   if (input != nullptr && input->comp_mask != 0) return EINVAL;

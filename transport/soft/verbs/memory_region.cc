@@ -28,6 +28,7 @@ bool IsMapped(uintptr_t start, size_t length) {
   const uintptr_t end = start + length;
   for (uintptr_t at = start & ~(page - 1); at < end;) {
     const size_t bytes = std::min<size_t>(end - at, kPagesAtOnce * page);
+    // Fails if a page of the range is not mapped.
     if (mincore(reinterpret_cast<void*>(at), bytes, resident.get()) != 0) {
       return false;
     }
@@ -42,6 +43,8 @@ bool Wraps(uint64_t start, uint64_t length) {
 
 }  // namespace
 
+// Memory that peers may change must have the right of local writing, as
+// ibv_reg_mr demands.
 bool RightsAreLegal(unsigned int access) {
   constexpr unsigned int kNeedLocalWrite =
       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
@@ -52,6 +55,8 @@ bool RightsAreLegal(unsigned int access) {
 ibv_mr* EnterRegion(ibv_pd* pd, void* start, size_t length, uint64_t iova,
                     unsigned int access, std::atomic<int>* user) {
   ProtectionDomain* const domain = ProtectionDomain::From(pd);
+  // A region belongs to the protection domain, even if it was registered by a
+  // parent domain.
   const void* owner = &domain->original();
   if ((access & IBV_ACCESS_ON_DEMAND) != 0) owner = OnDemandOwner(owner);
   const uint32_t key = SoftDevice::Get().memory().Add(
@@ -66,6 +71,8 @@ ibv_mr* RegMr(ibv_pd* pd, void* addr, size_t length, int access) {
   return RegMrAt(pd, addr, length, reinterpret_cast<uintptr_t>(addr), access);
 }
 
+// Checks the rights and both ranges, then whether the memory is there. Pages of
+// memory on demand may come later.
 ibv_mr* RegMrAt(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
                 int access) {
   const auto rights = static_cast<unsigned int>(access);
@@ -84,7 +91,10 @@ ibv_mr* RegMrAt(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
   return EnterRegion(pd, addr, length, iova, rights, nullptr);
 }
 
+// Closes the key first, and then waits for copies under way: when it returns,
+// the user may free the memory.
 int DeregMr(ibv_mr* mr) {
+  // A window is still bound to the region.
   if (!SoftDevice::Get().windows().RemoveRegion(mr->rkey)) return EBUSY;
   SoftDevice::Get().WaitForDataPath();
   --ProtectionDomain::From(mr->pd)->children();

@@ -25,6 +25,8 @@ ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
     return Refuse<ibv_mw>(EINVAL);
   }
   ProtectionDomain* const domain = ProtectionDomain::From(pd);
+  // The window belongs to the domain that a parent domain stands for, as a
+  // region does.
   const uint32_t key =
       SoftDevice::Get().windows().Allocate(&domain->original(), type);
   if (key == 0) return Refuse<ibv_mw>(ENOMEM);
@@ -32,6 +34,8 @@ ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
   return new MemoryWindow({pd->context, pd, key, 0, type});
 }
 
+// Waits for copies under way, as DeregMr() does: afterwards peers touch nothing
+// by this key.
 int DeallocMw(ibv_mw* mw) {
   SoftDevice::Get().windows().Free(mw->rkey);
   SoftDevice::Get().WaitForDataPath();

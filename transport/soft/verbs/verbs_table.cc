@@ -92,6 +92,7 @@ ibv_comp_channel* CreateCompChannel(ibv_context* context) {
   return channel.release();
 }
 
+// Its completion queues raise their events here, so they must go first.
 int DestroyCompChannel(ibv_comp_channel* channel) {
   if (CompletionChannel::From(channel)->children() != 0) return EBUSY;
   --Context::From(channel->context)->children();
@@ -99,10 +100,13 @@ int DestroyCompChannel(ibv_comp_channel* channel) {
   return 0;
 }
 
+// The channel and the context are let go of last, because they outlive the
+// queue.
 int DestroyCq(ibv_cq* cq) {
   if (!CompletionQueue::From(cq)->queue_pairs().empty()) return EBUSY;
   ibv_context* context = cq->context;
   ibv_comp_channel* channel = cq->channel;
+  // Waits until the user has acknowledged its events.
   delete CompletionQueue::From(cq);
   if (channel != nullptr) --CompletionChannel::From(channel)->children();
   --Context::From(context)->children();
@@ -129,6 +133,7 @@ ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
       attributes->attr.max_sge > kGatherEntriesMax) {
     return Refuse<ibv_srq>(EINVAL);
   }
+  // The user reads here what was granted.
   attributes->attr.max_wr = RoundedDepth(attributes->attr.max_wr);
   attributes->attr.max_sge = std::max(attributes->attr.max_sge, 1u);
   return new SharedReceiveQueue(*ProtectionDomain::From(pd), *attributes);
@@ -151,7 +156,10 @@ int QuerySrq(ibv_srq* srq, ibv_srq_attr* attributes) {
 
 int DestroyQp(ibv_qp* qp) {
   QueuePair* const queue_pair = QueuePair::From(qp);
+  // A multicast group still delivers to it.
   if (queue_pair->children() != 0) return EBUSY;
+  // The connection manager may have made the queue pair, and must let go of it
+  // while it is whole.
   if (queue_pair->before_destroy) queue_pair->before_destroy();
   delete queue_pair;
   return 0;
@@ -161,6 +169,7 @@ int ModifyQp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   return QueuePair::From(qp)->Modify(*attributes, mask);
 }
 
+// The mask is a hint: every attribute is returned.
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attributes, int mask,
             ibv_qp_init_attr* init_attributes) {
   QueuePair::From(qp)->Query(*attributes, *init_attributes);
