@@ -20,6 +20,8 @@ namespace {
 // Resolving asks the routing table, and at most a neighbour on the wire.
 constexpr absl::Duration kResolveTimeout = absl::Milliseconds(500);
 
+// Lets the RDMA CM resolve the address, because it alone knows which addresses
+// an RDMA device reaches. Any failure counts as "no".
 bool SystemRoutesTo(const base::SocketAddress& address) {
   const Provider& system = SystemProvider();
   absl::StatusOr<EventChannel> channel = EventChannel::Create(system);
@@ -28,6 +30,7 @@ bool SystemRoutesTo(const base::SocketAddress& address) {
   if (!id.ok()) return false;
   if (!id->ResolveAddr({}, address, kResolveTimeout).ok()) return false;
   const absl::StatusOr<std::optional<CmEvent>> event =
+      // Longer than the kernel tries, so that its own ADDR_ERROR comes first.
       channel->WaitEvent(2 * kResolveTimeout);
   return event.ok() && event->has_value() &&
          (*event)->type == RDMA_CM_EVENT_ADDR_RESOLVED;
@@ -41,19 +44,24 @@ std::vector<std::string> DeviceNames() {
   for (int i = 0; list != nullptr && i < count; ++i) {
     names.emplace_back(verbs.get_device_name(list[i]));
   }
+  // No list comes where libibverbs finds no RDMA at all: see system_provider.h.
   if (list != nullptr) verbs.free_device_list(list);
   return names;
 }
 
 }  // namespace
 
+// The option wins over the environment.
 std::string WantedDevice(const EndpointOptions& options) {
   if (!options.device.empty()) return options.device;
   const char* const variable = std::getenv(kDeviceVariable);
   return variable == nullptr ? "" : variable;
 }
 
+// Lists the devices only if one is wanted, because the list is asked from the
+// kernel.
 absl::Status CheckDevice(absl::string_view wanted_device) {
+  // The software device is always there.
   if (wanted_device.empty() || wanted_device == kSoftDevice) {
     return absl::OkStatus();
   }
@@ -83,6 +91,7 @@ const Provider& ChooseProvider(const base::SocketAddress& address,
 std::vector<const Provider*> ListenProviders(absl::string_view wanted_device) {
   if (wanted_device == kSoftDevice) return {&soft::SoftProvider()};
   if (!wanted_device.empty()) return {&SystemProvider()};
+  // An event channel can be made only where the kernel has RDMA.
   if (!EventChannel::Create(SystemProvider()).ok()) {
     return {&soft::SoftProvider()};
   }

@@ -31,6 +31,9 @@ absl::Status Check(const ServerEndpoint::Options& options) {
 
 }  // namespace
 
+// Starts the pollers before it listens, because a listener hands each new
+// connection to one of them. If a step fails, the destructor undoes those
+// before.
 absl::StatusOr<std::unique_ptr<ServerEndpoint>> ServerEndpoint::Start(
     const Options& options, ServerHandler& handler) {
   RETURN_IF_ERROR(Check(options));
@@ -39,6 +42,7 @@ absl::StatusOr<std::unique_ptr<ServerEndpoint>> ServerEndpoint::Start(
   endpoint->wait_ = options.wait;
   RETURN_IF_ERROR(endpoint->StartPollers(options, handler));
   RETURN_IF_ERROR(endpoint->Listen(options));
+  // From here on only the first poller touches the listeners.
   for (const auto& [provider, listener] : endpoint->listeners_) {
     Poller& poller = endpoint->pollers_.front()->poller();
     PostFunction(poller, [&poller, raw = listener.get()] { poller.Add(raw); });
@@ -62,8 +66,11 @@ absl::Status ServerEndpoint::StartPollers(const Options& options,
   return absl::OkStatus();
 }
 
+// Addresses that ListenOn() adds get the index of the option they came from:
+// one option may give an address for each provider.
 absl::Status ServerEndpoint::Listen(const Options& options) {
   const std::string device = WantedDevice(options.endpoint);
+  // CheckDevice() knows the real providers only, not one that a test passes.
   if (options.provider == nullptr) RETURN_IF_ERROR(CheckDevice(device));
   for (size_t i = 0; i < options.addresses.size(); ++i) {
     const size_t before = listening_.size();
@@ -77,6 +84,8 @@ absl::Status ServerEndpoint::Listen(const Options& options) {
   return absl::OkStatus();
 }
 
+// Lets every provider listen, and succeeds if one of them does. If the address
+// asks for any port, the first provider chooses it for the others.
 absl::Status ServerEndpoint::ListenOn(
     const std::string& text, const std::string& device, const Provider* wanted,
     const std::shared_ptr<const ServerCredentials>& credentials) {
@@ -112,6 +121,7 @@ absl::Status ServerEndpoint::ListenOn(
 
 absl::StatusOr<Listener*> ServerEndpoint::ListenerFor(
     const Provider& provider, const std::string& device) {
+  // A provider has one listener, which takes all addresses.
   for (const auto& [known, listener] : listeners_) {
     if (known == &provider) return listener.get();
   }
@@ -122,6 +132,7 @@ absl::StatusOr<Listener*> ServerEndpoint::ListenerFor(
       }));
   Listener* const raw = listener.get();
   listeners_.emplace_back(&provider, std::move(listener));
+  // `raw` stays valid, because the vector owns the listener by pointer.
   return raw;
 }
 
@@ -138,6 +149,7 @@ void ServerEndpoint::WaitFor(ServerPoller& poller) {
   while (!poller.ended()) wait_();
 }
 
+// Every poller takes a step, even if one before it was busy.
 bool ServerEndpoint::Step() {
   CHECK(wait_ != nullptr);
   bool busy = false;
@@ -155,14 +167,20 @@ absl::Time ServerEndpoint::NextStep() const {
   return next;
 }
 
+// Stops in the order in which work flows: listeners, connections, threads. A
+// second caller waits on the mutex until the first call is done.
 void ServerEndpoint::Shutdown(absl::Time deadline) {
   const base::MutexLock lock(shutdown_mutex_);
   if (std::exchange(shut_down_, true)) return;
   StopListening();
+  // All pollers are told before the first is awaited, so that their calls end
+  // side by side before the deadline.
   for (const auto& poller : pollers_) poller->Stop(deadline);
   for (const auto& poller : pollers_) WaitFor(*poller);
   {
     const base::MutexLock look_lock(look_mutex_);
+    // Before the last PollOnce(): each function that Look() has posted still
+    // runs, and no other is posted.
     ended_ = true;
   }
   for (const auto& poller : pollers_) {
@@ -170,10 +188,12 @@ void ServerEndpoint::Shutdown(absl::Time deadline) {
     poller->poller().PollOnce();  // Runs tasks posted after its thread ended.
     poller->poller().Leave();
   }
+  // Last, because the task of StopListening() may have run only now.
   listeners_.clear();
 }
 
 void ServerEndpoint::StopListening() {
+  // Start() has failed before it gave the listeners to the poller.
   if (!accepting_) return;
   Poller& poller = pollers_.front()->poller();
   PostFunction(poller, [this, &poller] {
@@ -193,6 +213,7 @@ void ServerEndpoint::VisitPollers(
 
 int ServerEndpoint::Look(const std::function<void(ServerPoller&)>& look) const {
   const base::MutexLock lock(look_mutex_);
+  // A function posted now would never run.
   if (ended_) return 0;
   for (const auto& poller : pollers_) {
     PostFunction(poller->poller(), [look, raw = poller.get()] { look(*raw); });

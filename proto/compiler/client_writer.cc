@@ -101,6 +101,8 @@ void AddResultAndCall(const pb::MethodDescriptor& method,
       absl::StrCat("::verbena::CoroutineClient", stream, "<", types, ">");
 }
 
+// Gives each method a copy of the service's variables, so that one map serves a
+// whole Print().
 ClientWriter::ClientWriter(const pb::ServiceDescriptor& service,
                            pb::io::Printer& printer)
     : service_(service), printer_(printer) {
@@ -134,6 +136,8 @@ ClientWriter::ClientWriter(const pb::ServiceDescriptor& service,
   variables_["unused"] = methods_.empty() ? "[[maybe_unused]] " : "";
 }
 
+// Prints a parameter for the request and one for the response, unless that
+// direction streams.
 void ClientWriter::PrintBlocking(const Method& method,
                                  const std::string& before,
                                  const std::string& scope,
@@ -160,6 +164,8 @@ void ClientWriter::PrintBlocking(const Method& method,
   printer_.Print(variables, ")$after$\n");
 }
 
+// Takes the request by pointer, unlike the blocking form, because it must live
+// until the call is done.
 void ClientWriter::PrintAsync(const Method& method, const std::string& before,
                               const std::string& end,
                               const std::string& after) {
@@ -214,6 +220,9 @@ void ClientWriter::WriteAsyncInterface() {
   printer_.Print("  };\n");
 }
 
+// A unary method becomes an awaitable around the callback form, a streaming
+// method an object around the reactor form. Requests are passed by address,
+// because they live until the call is done.
 void ClientWriter::WriteCoMethod(const Method& method) {
   if (method.unary()) {
     printer_.Print(method.variables,
@@ -259,6 +268,8 @@ void ClientWriter::WriteCoMethod(const Method& method) {
       "}\n");
 }
 
+// Has no virtual functions: it only wraps async_interface, so a test that
+// implements that has coroutines as well.
 void ClientWriter::WriteCoInterface() {
   printer_.Print(
       variables_,
@@ -284,6 +295,8 @@ void ClientWriter::WriteCoInterface() {
                  "  };\n");
 }
 
+// The nested classes come first, because the functions behind them name those
+// classes.
 void ClientWriter::WriteStubInterface() {
   printer_.Print(
       "// What a client can call. Stub calls a server; a test may have its\n"
@@ -313,6 +326,8 @@ void ClientWriter::WriteStubInterface() {
       "\n");
 }
 
+// Every function overrides one of StubInterface, so a test can take another
+// implementation. Comments stand at the interface only.
 void ClientWriter::WriteStub() {
   printer_.Print(
       "// Calls the service over a channel. Any number of threads may use one\n"
@@ -338,6 +353,8 @@ void ClientWriter::WriteStub() {
       "\n");
 }
 
+// The class of the asynchronous forms is a member of the stub, and leads back
+// to it by a pointer.
 void ClientWriter::WriteStubPrivates() {
   printer_.Print(variables_,
                  "\n"
@@ -411,6 +428,8 @@ void ClientWriter::WriteCall(const Method& method) {
       "\n");
 }
 
+// Prints the forms in the order of PrintAsyncForms(). Each hands on to the
+// function of the runtime for its kind of method.
 void ClientWriter::WriteAsyncDefinitions(const Method& method) {
   const std::string before =
       absl::StrCat("void ", variables_["service"],

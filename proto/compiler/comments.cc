@@ -16,9 +16,12 @@ namespace {
 
 namespace pb = google::protobuf;
 
+// Leading comments come first, then those behind the declaration on its line,
+// all above the generated code.
 template <typename Descriptor>
 void PrintCommentsOf(const Descriptor& descriptor, pb::io::Printer& printer) {
   pb::SourceLocation location;
+  // Comments come with the source positions, which protoc may leave out.
   if (!descriptor.GetSourceLocation(&location)) return;
   for (const std::string* text :
        {&location.leading_comments, &location.trailing_comments}) {
@@ -36,6 +39,8 @@ std::vector<std::string> CommentLines(absl::string_view text) {
   text = absl::StripTrailingAsciiWhitespace(text);
   if (text.empty()) return lines;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    // GCC joins lines at a backslash even with blanks behind it, so blanks go
+    // first.
     line = absl::StripTrailingAsciiWhitespace(line);
     const bool needs_space = !line.empty() && !absl::StartsWith(line, " ");
     lines.push_back(absl::StrCat("//", needs_space ? " " : "", line,

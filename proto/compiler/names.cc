@@ -134,6 +134,8 @@ std::string Choose(std::string wanted, std::set<std::string>& taken) {
   return wanted;
 }
 
+// Nested types count, because protoc's classes for them stand beside the outer
+// one: Outer_Inner.
 void AddTypeNames(const pb::Descriptor& message, std::set<std::string>& names) {
   names.insert(pb::compiler::cpp::ClassName(&message));
   for (int i = 0; i < message.nested_type_count(); ++i) {
@@ -147,6 +149,7 @@ void AddTypeNames(const pb::Descriptor& message, std::set<std::string>& names) {
 void AddTypeNames(const pb::FileDescriptor& file, const std::string& package,
                   std::set<const pb::FileDescriptor*>& visited,
                   std::set<std::string>& names) {
+  // Several files may import this one.
   if (!visited.insert(&file).second) return;
   if (file.package() == package) {
     for (int i = 0; i < file.message_type_count(); ++i) {
@@ -156,6 +159,8 @@ void AddTypeNames(const pb::FileDescriptor& file, const std::string& package,
       names.insert(pb::compiler::cpp::ClassName(file.enum_type(i)));
     }
   }
+  // Imports of other packages are searched as well, because they may import
+  // files of this package.
   for (int i = 0; i < file.dependency_count(); ++i) {
     AddTypeNames(*file.dependency(i), package, visited, names);
   }
@@ -163,6 +168,7 @@ void AddTypeNames(const pb::FileDescriptor& file, const std::string& package,
 
 }  // namespace
 
+// The table is sorted, which a static_assert above checks.
 bool IsReservedWord(absl::string_view name) {
   return std::binary_search(std::begin(kReservedWords),
                             std::end(kReservedWords), name);
@@ -180,10 +186,13 @@ std::string MethodFunction(const pb::MethodDescriptor& method) {
   return CppIdentifier(method.name());
 }
 
+// Uses the names of the .proto, because both peers hash this text.
 std::string MethodFullName(const pb::MethodDescriptor& method) {
   return absl::StrCat(method.service()->full_name(), "/", method.name());
 }
 
+// The words are parts of the names of the runtime: BidiStreamingCall,
+// RpcType::kUnary.
 std::string CallKind(const pb::MethodDescriptor& method) {
   if (method.client_streaming()) {
     return method.server_streaming() ? "BidiStreaming" : "ClientStreaming";
@@ -192,6 +201,7 @@ std::string CallKind(const pb::MethodDescriptor& method) {
 }
 
 std::vector<std::string> PackageParts(const pb::FileDescriptor& file) {
+  // A file without a package has an empty one, which has no parts.
   return absl::StrSplit(file.package(), '.', absl::SkipEmpty());
 }
 
@@ -207,6 +217,7 @@ std::string MessageHeaderFile(const pb::FileDescriptor& file) {
   return absl::StrCat(pb::compiler::StripProto(file.name()), ".pb.h");
 }
 
+// An underscore is escaped as well, so no two names of files give one guard.
 std::string HeaderGuard(const pb::FileDescriptor& file) {
   std::string guard = "VERBENA_";
   for (char character : file.name()) {
@@ -220,6 +231,7 @@ std::string HeaderGuard(const pb::FileDescriptor& file) {
   return absl::StrCat(guard, "_INCLUDED");
 }
 
+// Names of methods are taken first, because the .proto fixes them.
 MemberNames ChooseMemberNames(const pb::ServiceDescriptor& service) {
   std::set<std::string> taken;
   for (int i = 0; i < service.method_count(); ++i) {

@@ -25,6 +25,7 @@ enum class Form {
 };
 constexpr Form kForms[] = {Form::kBlocking, Form::kCallback, Form::kCoroutine};
 
+// Names of the classes that servers derive from.
 const char* ClassOf(Form form) {
   switch (form) {
     case Form::kBlocking:
@@ -36,6 +37,8 @@ const char* ClassOf(Form form) {
   }
 }
 
+// The comments of the generated classes; the second and third refer to the
+// first.
 const char* CommentOf(Form form) {
   switch (form) {
     case Form::kBlocking:
@@ -78,6 +81,8 @@ std::string StreamClass(const pb::MethodDescriptor& method, Form form) {
   return absl::StrCat(prefix, "Writer<", Response(method), ">");
 }
 
+// Request before response, as in gRPC. ReaderWriter classes name what they
+// write first.
 std::string ReactorClass(const pb::MethodDescriptor& method) {
   if (method.client_streaming() && method.server_streaming()) {
     return absl::StrCat("::verbena::ServerBidiReactor<", Request(method), ", ",
@@ -93,6 +98,8 @@ std::string ReactorClass(const pb::MethodDescriptor& method) {
   return "::verbena::ServerUnaryReactor";
 }
 
+// Handlers that block return the status, reactors carry it to Finish(),
+// coroutines return it by their task.
 std::string ResultOf(const pb::MethodDescriptor& method, Form form) {
   switch (form) {
     case Form::kBlocking:
@@ -104,6 +111,7 @@ std::string ResultOf(const pb::MethodDescriptor& method, Form form) {
   }
 }
 
+// Completes the runtime's New...Method: see Adder().
 const char* MethodClass(Form form) {
   switch (form) {
     case Form::kBlocking:
@@ -120,6 +128,8 @@ const char* MethodClass(Form form) {
 std::string Adder(const pb::MethodDescriptor& method, Form form) {
   const std::string none = "::verbena::internal::NoMessage";
   std::vector<std::string> types = {Request(method), Response(method)};
+  // The type of the call is a template argument of the blocking form only. The
+  // others tell it from NoMessage.
   if (form == Form::kBlocking) {
     types.insert(types.begin(),
                  absl::StrCat("::verbena::RpcType::k", CallKind(method)));
@@ -136,6 +146,7 @@ std::string Adder(const pb::MethodDescriptor& method, Form form) {
                       ">(\n");
 }
 
+// The variables of templates that all forms share.
 std::map<std::string, std::string> MethodVariables(
     const pb::MethodDescriptor& method, Form form) {
   return {
@@ -149,6 +160,7 @@ std::map<std::string, std::string> MethodVariables(
   };
 }
 
+// A parameter of a handler, printed as a declaration or as an argument.
 struct Parameter {
   std::string type;
   std::string name;
@@ -188,6 +200,8 @@ void PrintParameters(const pb::MethodDescriptor& method, Form form,
   }
 }
 
+// Adds each method to the service by a lambda that calls the virtual function,
+// so that a class that overrides it needs no registration.
 void WriteConstructor(const pb::ServiceDescriptor& service, Form form,
                       pb::io::Printer& printer) {
   printer.Print(
@@ -224,6 +238,7 @@ void WriteConstructor(const pb::ServiceDescriptor& service, Form form,
       "service", ServiceClass(service), "class", ClassOf(form));
 }
 
+// Comments of the methods stand at the blocking form, which comes first.
 void WriteDeclarations(const pb::ServiceDescriptor& service, Form form,
                        pb::io::Printer& printer) {
   printer.Print(CommentOf(form));
@@ -261,6 +276,7 @@ std::string Ended(const pb::MethodDescriptor& method, Form form) {
   }
 }
 
+// Names of parameters are commented out, because nothing uses them.
 void WriteDefaults(const pb::ServiceDescriptor& service, Form form,
                    pb::io::Printer& printer) {
   for (int i = 0; i < service.method_count(); ++i) {

@@ -60,6 +60,8 @@ std::string Describe(const pb::MethodDescriptor& method) {
                          Line(method));
 }
 
+// protoc itself accepts such a package, and then writes a namespace that does
+// not compile.
 void CheckPackage(const pb::FileDescriptor& file,
                   std::vector<std::string>& problems) {
   for (const std::string& part : PackageParts(file)) {
@@ -72,6 +74,7 @@ void CheckPackage(const pb::FileDescriptor& file,
   }
 }
 
+// A name may be wrong in both ways, so both are reported.
 void CheckServiceName(const pb::ServiceDescriptor& service,
                       const std::set<std::string>& type_names,
                       std::vector<std::string>& problems) {
@@ -82,6 +85,7 @@ void CheckServiceName(const pb::ServiceDescriptor& service,
         "rename the service",
         Describe(service), name));
   }
+  // Services and messages of one package share a C++ namespace.
   if (type_names.contains(name)) {
     problems.push_back(absl::StrFormat(
         "%s: protoc generates a message or enumeration class that is called "
@@ -111,8 +115,11 @@ void CheckMethodName(
   }
 }
 
+// Compares hashes over all services, and reports the later method of a pair.
 void CheckHashes(const pb::FileDescriptor& file,
                  std::vector<std::string>& problems) {
+  // All services of the file together, because a server looks a method up by
+  // its hash alone.
   std::map<uint64_t, std::string> methods;
   for (int i = 0; i < file.service_count(); ++i) {
     const pb::ServiceDescriptor& service = *file.service(i);
@@ -132,8 +139,11 @@ void CheckHashes(const pb::FileDescriptor& file,
 
 }  // namespace
 
+// Collects all problems instead of stopping at the first, so that a user can
+// mend them in one go.
 std::vector<std::string> Validate(const pb::FileDescriptor& file) {
   std::vector<std::string> problems;
+  // Without services there is no code that could be wrong.
   if (file.service_count() == 0) return problems;
   CheckPackage(file, problems);
   const std::set<std::string> type_names = TypeNamesOfPackage(file);
@@ -141,6 +151,8 @@ std::vector<std::string> Validate(const pb::FileDescriptor& file) {
   for (int i = 0; i < file.service_count(); ++i) {
     const pb::ServiceDescriptor& service = *file.service(i);
     CheckServiceName(service, type_names, problems);
+    // Two names of a .proto may become one in C++, because reserved words get
+    // an underscore.
     if (!services.insert(ServiceClass(service)).second) {
       problems.push_back(absl::StrFormat(
           "%s: another service of the file has the C++ name \"%s\" too; rename "

@@ -19,6 +19,7 @@
 namespace verbena::tools {
 namespace {
 
+// As shells report a command that they cannot find.
 constexpr int kCannotStart = 127;
 
 // In the child, which allocates nothing: other threads of the parent may have
@@ -54,6 +55,7 @@ void ReadOnce(base::UniqueFd& fd, std::string& text) {
 
 }  // namespace
 
+// Builds the arguments before fork(), because the child allocates nothing.
 pid_t Spawn(const std::vector<std::string>& command,
             std::initializer_list<std::pair<int, int>> descriptors) {
   std::vector<char*> arguments;
@@ -67,6 +69,8 @@ pid_t Spawn(const std::vector<std::string>& command,
   return pid;
 }
 
+// Makes a socket for input and pipes for outputs, starts the program with their
+// far ends, and closes those here.
 ChildProcess::ChildProcess(const std::vector<std::string>& command,
                            Errors errors) {
   // A write to a socket can fail without a signal.
@@ -100,6 +104,8 @@ ChildProcess::~ChildProcess() {
   if (pid_ > 0) Kill();
 }
 
+// A socket takes part of a long text at a time. MSG_NOSIGNAL turns SIGPIPE into
+// an error.
 bool ChildProcess::Write(absl::string_view text) {
   while (!text.empty()) {
     const ssize_t written =
@@ -126,17 +132,22 @@ void ChildProcess::Kill() {
   TEMP_FAILURE_RETRY(waitpid(std::exchange(pid_, -1), nullptr, 0));
 }
 
+// Kill() comes in any case, because it also collects a child that has ended by
+// itself.
 void ChildProcess::Terminate(absl::Duration patience) {
   Signal(SIGTERM);
   WaitForEndOfOutput(patience);
   Kill();
 }
 
+// Waits for both outputs at once, because a child stops when it fills one that
+// nobody reads.
 bool ChildProcess::ReadSome(absl::Duration patience) {
   if (!output_fd_.valid() && !errors_fd_.valid()) return false;
   pollfd polled[] = {{.fd = output_fd_.get(), .events = POLLIN, .revents = 0},
                      {.fd = errors_fd_.get(), .events = POLLIN, .revents = 0}};
   const int64_t patience_ms = absl::ToInt64Milliseconds(patience);
+  // poll() ignores the descriptor -1, which an output has after its end.
   const int ready = TEMP_FAILURE_RETRY(poll(
       polled, 2, static_cast<int>(std::min<int64_t>(patience_ms, INT_MAX))));
   if (ready == 0) {
@@ -146,11 +157,13 @@ bool ChildProcess::ReadSome(absl::Duration patience) {
     Signal(SIGKILL);
     return false;
   }
+  // Any event leads to read(), which also tells of an end or an error.
   if (polled[0].revents != 0) ReadOnce(output_fd_, output_);
   if (polled[1].revents != 0) ReadOnce(errors_fd_, errors_);
   return true;
 }
 
+// Reads until there is a whole line, and keeps what comes behind it.
 std::string ChildProcess::ReadLine(absl::Duration patience) {
   while (output_.find('\n') == std::string::npos && output_fd_.valid() &&
          ReadSome(patience)) {
@@ -168,6 +181,8 @@ bool ChildProcess::WaitForEndOfOutput(absl::Duration patience) {
 }
 
 int ChildProcess::Wait() {
+  // A child that reads its input to the end must see that end. Outputs are read
+  // before waitpid(), because a child whose pipe is full does not end.
   CloseInput();
   WaitForEndOfOutput();
   if (pid_ < 0) return kCannotStart;

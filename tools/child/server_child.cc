@@ -22,6 +22,7 @@ absl::StatusOr<std::string> AddressInListeningLine(absl::string_view line) {
   absl::string_view rest = line;
   const bool begins = absl::ConsumePrefix(&rest, kPrefix);
   const size_t infix = rest.find(kInfix);
+  // An empty address would be one that nobody can call.
   if (!begins || infix == 0 || infix == absl::string_view::npos) {
     return absl::InternalError(
         absl::StrCat("the server said \"", line, "\" instead of \"",
@@ -30,14 +31,18 @@ absl::StatusOr<std::string> AddressInListeningLine(absl::string_view line) {
   return std::string(rest.substr(0, infix));
 }
 
+// Waits for the line that ListeningLine() gives, because only then clients can
+// connect.
 absl::StatusOr<std::unique_ptr<ServerChild>> ServerChild::Start(
     const std::vector<std::string>& command, absl::Duration timeout) {
+  // If anything fails below, the destructor of `server` ends the process.
   std::unique_ptr<ServerChild> server(new ServerChild(command));
   const std::string line = server->process_.ReadLine(timeout);
   if (server->process_.timed_out()) {
     return absl::DeadlineExceededError(
         "the server process has not said in time that it listens");
   }
+  // The output has ended without a line.
   if (line.empty()) {
     return absl::UnavailableError(absl::StrCat(
         "the server process ended before it listened; its own message is "

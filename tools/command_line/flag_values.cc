@@ -11,6 +11,8 @@
 namespace verbena::tool {
 namespace {
 
+// The first unit that ends the text counts, so "KiB" comes before "B", and ""
+// last.
 constexpr std::pair<absl::string_view, uint64_t> kUnits[] = {
     {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"K", 1 << 10},
     {"M", 1 << 20},   {"B", 1},         {"", 1},
@@ -24,6 +26,7 @@ absl::Status WrongFlag(absl::string_view flag, const absl::AlphaNum& seen,
       absl::StrCat("--", flag, "=", seen, ": want ", wanted));
 }
 
+// NaN fails, because both comparisons with it are false.
 absl::Status CheckNumber(absl::string_view flag, double value, double min,
                          double max) {
   if (value >= min && value <= max) return absl::OkStatus();
@@ -39,6 +42,8 @@ absl::Status CheckTime(absl::string_view flag, absl::Duration value,
                                 " to ", absl::FormatDuration(max)));
 }
 
+// Names the first word that is wrong, so that the user sees which of a list it
+// is.
 absl::Status CheckWords(absl::string_view flag,
                         const std::vector<std::string>& words,
                         absl::string_view allowed) {
@@ -50,11 +55,13 @@ absl::Status CheckWords(absl::string_view flag,
   return absl::OkStatus();
 }
 
+// Only the first unit that fits is tried: none behind it could give a number.
 absl::StatusOr<uint64_t> ReadBytes(absl::string_view flag,
                                    absl::string_view text, uint64_t max) {
   for (const auto& [suffix, bytes] : kUnits) {
     if (!absl::EndsWith(text, suffix)) continue;
     uint64_t number = 0;
+    // Divided, because the product may not fit 64 bits.
     if (absl::SimpleAtoi(absl::StripSuffix(text, suffix), &number) &&
         number <= max / bytes) {
       return number * bytes;

@@ -39,6 +39,8 @@ CommandLineFlag* Find(absl::string_view name, bool* negated) {
 
 }  // namespace
 
+// Goes through the arguments once. A value stands behind '=' or in the next
+// argument, except for flags of bool and those with an implied value.
 absl::StatusOr<CommandLine> ParseFlags(int argc, char** argv,
                                        const ImpliedValues& implied) {
   CommandLine line;
@@ -61,6 +63,7 @@ absl::StatusOr<CommandLine> ParseFlags(int argc, char** argv,
     bool negated = false;
     CommandLineFlag* const flag =
         Find(absl::StrReplaceAll(parts.first, {{"-", "_"}}), &negated);
+    // "--nofoo=true" would say two things at once.
     if (flag == nullptr || (negated && has_value)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "unknown flag ", argument, "; --help lists those there are"));
@@ -84,6 +87,7 @@ absl::StatusOr<CommandLine> ParseFlags(int argc, char** argv,
       return absl::InvalidArgumentError(
           absl::StrCat(argument, " needs at least one value"));
     }
+    // A list that is given again grows; any other flag takes its last value.
     if (!line.given.insert(name).second && IsList(*flag)) {
       value = absl::StrCat(flag->CurrentValue(), ",", value);
     }
@@ -96,7 +100,10 @@ absl::StatusOr<CommandLine> ParseFlags(int argc, char** argv,
   return line;
 }
 
+// Shows flags with hyphens, as users type them. A default of false says
+// nothing, so it is left out.
 std::string FlagsHelp() {
+  // GetAllFlags() has no order.
   std::map<std::string, const CommandLineFlag*> sorted;
   for (const auto& [name, flag] : absl::GetAllFlags()) {
     sorted.emplace(std::string(name), flag);
@@ -115,12 +122,14 @@ std::string FlagsHelp() {
   return help;
 }
 
+// Ends the program in three cases: a wrong command line, --help and --version.
 CommandLine ReadCommandLine(int argc, char** argv, const Program& program) {
   absl::StatusOr<CommandLine> line = ParseFlags(argc, argv, program.implied);
   if (line.ok() && !program.takes_words && !line->words.empty()) {
     line = absl::InvalidArgumentError(absl::StrCat(
         "unexpected argument ", line->words[0], "; flags begin with --"));
   }
+  // Before --help is looked at: a wrong command line is an error with it, too.
   if (!line.ok()) {
     std::cerr << program.name << ": " << line.status().message() << std::endl;
     std::exit(kWrongCommandLine);
@@ -132,6 +141,8 @@ CommandLine ReadCommandLine(int argc, char** argv, const Program& program) {
   } else {
     std::cout << program.name << ' ' << kVersion << '\n';
   }
+  // A text that cannot be written is an error, or a full disk would go
+  // unnoticed.
   std::exit(std::cout.flush() ? EXIT_SUCCESS : kWrongCommandLine);
 }
 

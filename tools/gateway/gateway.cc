@@ -39,12 +39,15 @@ int MessageLimit(const GatewayOptions& options) {
   return static_cast<int>(options.max_message_bytes);
 }
 
+// Serves gRPC's clients, and calls a server of Verbena.
 class FromGrpcGateway final : public Gateway {
  public:
   FromGrpcGateway(const GatewayOptions& options, absl::string_view to)
       : service_(CreateChannel(std::string(to), OptionsOf(options)),
                  options.wait_for_ready) {}
 
+  // Starts gRPC's server with the generic service. The port stays 0 if it
+  // cannot listen.
   absl::Status Listen(const GatewayOptions& options, absl::string_view from) {
     const std::string address(from);
     int port = 0;
@@ -84,11 +87,13 @@ class FromGrpcGateway final : public Gateway {
     return channel_options;
   }
 
+  // Before server_, which uses it until it is destroyed.
   GrpcToVerbena service_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
 };
 
+// Serves Verbena's clients, and calls a server of gRPC.
 class FromVerbenaGateway final : public Gateway {
  public:
   FromVerbenaGateway(const GatewayOptions& options, absl::string_view to)
@@ -122,6 +127,7 @@ class FromVerbenaGateway final : public Gateway {
     return arguments;
   }
 
+  // Before server_, which uses it until it is destroyed.
   VerbenaToGrpc service_;
   std::unique_ptr<Server> server_;
 };
@@ -134,6 +140,8 @@ absl::Status CheckAddress(const char* flag, absl::string_view address) {
       absl::StrCat(flag, "=", address, ": ", form.message()));
 }
 
+// Checks schemes first, because CheckAddress() looks behind "//". Last come the
+// limits that gRPC sets.
 absl::Status Check(const GatewayOptions& options) {
   for (const auto& [name, address] :
        {std::pair("--from", options.from), std::pair("--to", options.to)}) {

@@ -31,6 +31,8 @@ namespace {
 // Unary calls are made without it: see CallUnary().
 class Call final : public grpc::ServerGenericBidiReactor {
  public:
+  // Copies metadata and deadline before the stream starts, because a context
+  // may not change afterwards. Reads of gRPC begin last, with the phase known.
   Call(const GenericStub& backend, bool wait_for_ready,
        UnaryMethods& unary_methods, grpc::GenericCallbackServerContext* context)
       : backend_(backend),
@@ -43,6 +45,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
     outgoing_.set_wait_for_ready(wait_for_ready);
     const absl::Time deadline = DeadlineFromGrpc(context->deadline());
     if (deadline != absl::InfiniteFuture()) outgoing_.set_deadline(deadline);
+    // A method of which nothing is known is called as a stream: see the header.
     if (!unary_methods_.Has(method_)) {
       SetPhase(Phase::kStream);
       stream_.Start();
@@ -53,6 +56,8 @@ class Call final : public grpc::ServerGenericBidiReactor {
 
   // --- As gRPC's reactor ---
 
+  // Ends the requests, or passes one on: into the stream, or as the request of
+  // a unary call.
   void OnReadDone(bool ok) override {
     base::MutexLock lock(mutex_);
     if (!ok) {
@@ -174,6 +179,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
     StartSendInitialMetadata();
   }
 
+  // Passes a reply on to gRPC's client. OnWriteDone() asks for the next one.
   void OnReply(bool ok) {
     const base::MutexLock lock(mutex_);
     if (!ok) {
@@ -194,9 +200,13 @@ class Call final : public grpc::ServerGenericBidiReactor {
     if (ok && !stream_over_) StartRead(&read_);
   }
 
+  // Ends the call, unless the server has refused to stream a unary method. Then
+  // the call is made again in that form, at once or when its request comes.
   void OnStreamDone(const absl::Status& status) {
     base::MutexLock lock(mutex_);
     stream_over_ = true;
+    // Nothing has been passed on yet, so the call can still be made in the
+    // other way.
     if (!answered_ && requests_ <= 1 && failure_.ok() &&
         UnaryMethods::IsUnaryAfterAll(status)) {
       // The server has dropped the first request, but request_ still holds it.
@@ -226,6 +236,8 @@ class Call final : public grpc::ServerGenericBidiReactor {
         [this](const absl::Status& status) { OnUnaryDone(status); });
   }
 
+  // A method that streams by now is forgotten first. An attachment, or metadata
+  // that gRPC cannot carry, makes the call fail.
   void OnUnaryDone(absl::Status status) {
     SetPhase(Phase::kOver);
     if (UnaryMethods::StreamsAfterAll(status)) {

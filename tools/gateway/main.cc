@@ -44,6 +44,8 @@ Exit status: 0 after SIGTERM or SIGINT; 1 it cannot listen; 2 the command line
 is wrong.
 )";
 
+// Starts the gateway, prints where it listens, and serves until a signal. Exit
+// codes are those of kUsageText.
 int Main() {
   // Blocks the signals before any thread starts, so that only sigwait() below
   // gets them.

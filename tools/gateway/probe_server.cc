@@ -24,6 +24,7 @@ int main() {
     std::cerr << "cannot serve: " << server.status() << std::endl;
     return 1;
   }
+  // The tests read the address from this line.
   std::cout << "listening on " << (*server)->listening().front().address
             << std::endl;
   (*server)->Wait();

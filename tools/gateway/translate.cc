@@ -27,6 +27,7 @@ const char* WhatIsIllegal(const std::string& key, const std::string& value) {
     return grpc_slice_from_static_buffer(text.data(), text.size());
   };
   if (grpc_header_key_is_legal(slice(key)) == 0) return "key";
+  // gRPC encodes the values of such keys, so they may have any bytes.
   if (grpc_is_binary_header(slice(key)) != 0) return nullptr;
   return grpc_header_nonbin_value_is_legal(slice(value)) == 0 ? "value"
                                                               : nullptr;
@@ -43,6 +44,7 @@ grpc::ByteBuffer ToGrpc(std::string bytes) {
   auto owner = std::make_unique<std::string>(std::move(bytes));
   char* const data = owner->data();
   const size_t size = owner->size();
+  // The slice owns the string from here on, so no byte is copied.
   const grpc::Slice slice(
       data, size, [](void* kept) { delete static_cast<std::string*>(kept); },
       owner.release());
@@ -94,9 +96,12 @@ Metadata FromGrpc(const GrpcMetadata& metadata) {
   return pairs;
 }
 
+// gRPC ends the process if it is given a pair that it cannot carry, so each is
+// checked here.
 absl::StatusOr<Pairs> ToGrpc(const Metadata& metadata) {
   Pairs pairs;
   for (const auto& [key, value] : metadata) {
+    // HTTP/2 allows only lower case in names of headers.
     std::string lower = absl::AsciiStrToLower(key);
     if (IsOfTransport(lower)) continue;
     if (const char* const what = WhatIsIllegal(lower, value)) {
@@ -111,6 +116,7 @@ absl::StatusOr<Pairs> ToGrpc(const Metadata& metadata) {
 }
 
 absl::Time DeadlineFromGrpc(std::chrono::system_clock::time_point deadline) {
+  // gRPC's way to say that a call has no deadline.
   if (deadline == std::chrono::system_clock::time_point::max()) {
     return absl::InfiniteFuture();
   }

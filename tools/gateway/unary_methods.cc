@@ -25,6 +25,8 @@ bool UnaryMethods::Has(absl::string_view method) const {
 
 void UnaryMethods::Add(absl::string_view method) {
   const base::MutexLock lock(mutex_);
+  // A server that answers to all names would otherwise let clients fill the
+  // set.
   if (methods_.size() < kMost) methods_.emplace(method);
 }
 

@@ -24,6 +24,7 @@ class Outgoing {
  public:
   // `incoming` must outlive it.
   Outgoing(CallbackServerContext* incoming, bool wait_for_ready)
+      // gRPC's paths begin with a slash, Verbena's names do not.
       : incoming_(*incoming), method_(absl::StrCat("/", incoming->method())) {
     context_.set_wait_for_ready(wait_for_ready);
   }
@@ -86,6 +87,8 @@ class UnaryCall final : public ServerUnaryReactor {
   void OnDone() override { delete this; }
 
  private:
+  // Metadata are passed on whatever the status is, because errors have some as
+  // well.
   void End(const grpc::Status& grpc_status) {
     absl::Status status = FromGrpc(grpc_status);
     if (status.ok()) {
@@ -124,8 +127,11 @@ class StreamCall final : public ServerBidiReactor<ByteMessage, ByteMessage> {
 
   // --- As Verbena's reactor ---
 
+  // Passes a request on to gRPC's server. OnRequestTaken() asks for the next
+  // one.
   void OnReadDone(bool ok) override {
     const base::MutexLock lock(mutex_);
+    // Writes would fail, and OnStreamDone() ends the call.
     if (stream_over_) return;
     // If the client has cancelled, OnCancel() was called before.
     if (!ok) return stream_.StartWritesDone();
@@ -157,6 +163,8 @@ class StreamCall final : public ServerBidiReactor<ByteMessage, ByteMessage> {
     void Start(grpc::GenericStub& backend) {
       backend.PrepareBidiStreamingCall(call_.outgoing_.context(),
                                        call_.outgoing_.method(), {}, this);
+      // The hold keeps OnDone() back until OnReply() has learned that no reply
+      // follows.
       AddHold();
       StartRead(&call_.read_);
       StartCall();
@@ -178,6 +186,7 @@ class StreamCall final : public ServerBidiReactor<ByteMessage, ByteMessage> {
   void OnInitial(bool ok) {
     const base::MutexLock lock(mutex_);
     initial_done_ = true;
+    // gRPC reports no initial metadata if the call failed before they came.
     if (ok) {
       outgoing_.TakeInitial();
       StartSendInitialMetadata();
@@ -185,6 +194,7 @@ class StreamCall final : public ServerBidiReactor<ByteMessage, ByteMessage> {
     if (reply_waits_) StartWrite(&reply_);
   }
 
+  // Passes a reply on, or keeps it until the initial metadata have gone.
   void OnReply(bool ok) {
     const base::MutexLock lock(mutex_);
     if (!ok) {

@@ -7,6 +7,8 @@
 
 namespace verbena::tool {
 
+// Lets protobuf print the message, and adds the nulls of absent fields if the
+// result is one line.
 std::string ToJson(const google::protobuf::Message& message,
                    JsonLayout layout) {
   const bool indented = layout == JsonLayout::kIndented;
@@ -19,6 +21,8 @@ std::string ToJson(const google::protobuf::Message& message,
       google::protobuf::util::MessageToJsonString(message, &json, options);
   CHECK(status.ok()) << status.ToString();
   if (indented) return json;
+  // MessageToJsonString() leaves out absent fields, so their nulls are added
+  // here.
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const auto* const field = message.GetDescriptor()->field(i);
     if (field->has_presence() &&

@@ -25,6 +25,8 @@ void SleepUntil(Clock::time_point time) {
 }
 
 struct Caller {
+  // Makes one call after the other until the measurement is over or a call
+  // fails. In an open loop it sleeps until the next call is due.
   void Run(const BlockingCall& call, const Schedule& schedule,
            Clock::time_point first_due) {
     // By default the kernel may let a thread sleep 50 us too long. That is half
@@ -33,6 +35,7 @@ struct Caller {
     Meter meter(schedule, first_due);
     SleepUntil(first_due);
     absl::Status status;
+    // The time at which the next call would begin decides whether there is one.
     for (Clock::time_point now = Clock::now();
          status.ok() && !meter.Over(std::max(now, meter.next_due()));) {
       if (!meter.Due(now)) SleepUntil(meter.next_due());
@@ -52,6 +55,8 @@ struct Caller {
 
 }  // namespace
 
+// Starts a thread for each caller, with first calls spread over one interval.
+// When all threads have ended, it merges their samples.
 Sample RunCallers(const std::vector<BlockingCall>& callers,
                   const Case& measured, absl::Duration duration,
                   absl::FunctionRef<void()> at_start,
@@ -77,8 +82,10 @@ Sample RunCallers(const std::vector<BlockingCall>& callers,
   at_end();
 
   Sample all;
+  // The rate counts up to the end of the last call, even if that was late.
   Clock::time_point ended = schedule.warm_at_most + schedule.length;
   for (const Caller& caller : counted) {
+    // The first error of any caller stands for all.
     if (all.first_error.ok()) all.first_error = caller.sample.first_error;
     all.errors += caller.sample.errors;
     all.ended += caller.sample.ended;

@@ -27,6 +27,9 @@ class EchoLoop final : private EchoPipe::Sink {
     for (int i = measured.outstanding - 1; i >= 0; --i) free_.push_back(i);
   }
 
+  // Polls until the measurement is over and no call is open, and begins calls
+  // as they fall due. A poll that finds something is followed by another at
+  // once.
   Sample Run() {
     const size_t slots = free_.size();
     now_ = Clock::now();

@@ -38,6 +38,7 @@ double LatencyHistogram::Mean() const {
   double sum = 0;
   double smallest = 0;  // In the bucket.
   for (size_t i = 0; i < counts_.size(); ++i) {
+    // Each value counts as the middle of its bucket.
     const auto largest = static_cast<double>(LargestIn(i));
     sum += static_cast<double>(counts_[i]) * (smallest + largest) / 2;
     smallest = largest + 1;
@@ -46,6 +47,8 @@ double LatencyHistogram::Mean() const {
   return std::min(sum / static_cast<double>(count_), static_cast<double>(max_));
 }
 
+// Counts buckets up to the rank of the value. The rank is at least 1, so that
+// quantile 0 is the smallest value.
 uint64_t LatencyHistogram::Quantile(double quantile) const {
   CHECK(quantile >= 0 && quantile <= 1) << quantile;
   if (count_ == 0) return 0;
@@ -54,6 +57,7 @@ uint64_t LatencyHistogram::Quantile(double quantile) const {
   uint64_t seen = 0;
   for (size_t i = 0; i < counts_.size(); ++i) {
     seen += counts_[i];
+    // The last bucket ends above the longest latency that was recorded.
     if (seen >= rank) return std::min(LargestIn(i), max_);
   }
   return max_;

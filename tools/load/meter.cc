@@ -25,6 +25,8 @@ constexpr uint64_t kWarmUpCalls = 4;
 
 }  // namespace
 
+// A warm-up of fixed length ends by the clock. Any other one also waits for
+// enough calls, but at most for kWarmUpPatience.
 Schedule::Schedule(const Case& measured, absl::Duration duration,
                    Clock::time_point begin) {
   const bool counts = measured.iterations > 0;
@@ -39,6 +41,7 @@ Schedule::Schedule(const Case& measured, absl::Duration duration,
   warm_up_calls = fixed ? 0 : kWarmUpCalls * measured.outstanding;
   length = absl::ToChronoNanoseconds(counted);
   if (measured.rate_per_s > 0) {
+    // At least 1 ns, because an interval of zero means a closed loop.
     interval = std::max<Clock::duration>(
         std::chrono::nanoseconds(1),
         absl::ToChronoNanoseconds(absl::Seconds(1) / measured.rate_per_s));
@@ -60,6 +63,7 @@ void Meter::WarmUp(Clock::time_point now) {
   end_ = begin_ + schedule_.length;
 }
 
+// The rate counts up to the end of the last call that counted.
 Sample Meter::Finish() {
   const uint64_t calls = sample_.latencies.count();
   const double seconds =
@@ -68,6 +72,7 @@ Sample Meter::Finish() {
   if (schedule_.interval > Clock::duration::zero() &&
       counted_starts_ < schedule_.iterations) {
     const Clock::time_point until = std::min(end_, Clock::now());
+    // Calls that fell due and were not begun, because all slots were taken.
     if (next_due_ < until) {
       sample_.unstarted = (until - next_due_) / schedule_.interval;
     }

@@ -5,6 +5,8 @@
 
 namespace verbena::bench {
 
+// Zero bytes are a multiple of everything, so they are left to the smallest
+// unit.
 std::string SizeName(uint64_t bytes) {
   if (bytes != 0 && bytes % (1 << 20) == 0) {
     return absl::StrCat(bytes >> 20, " MiB");
@@ -18,6 +20,7 @@ std::string SizeName(uint64_t bytes) {
 std::string Payload(uint64_t size_bytes) {
   std::string payload(size_bytes, '\0');
   for (size_t i = 0; i < payload.size(); ++i) {
+    // The second term differs from block to block of 256 bytes.
     payload[i] = static_cast<char>(i * 31 + (i >> 8) * 17);
   }
   return payload;
@@ -25,6 +28,8 @@ std::string Payload(uint64_t size_bytes) {
 
 absl::Status EchoCheck::CompareContents(absl::Span<const uint8_t> got,
                                         absl::Span<const uint8_t> sent) {
+  // Lengths first, because std::equal() reads as much of the second as the
+  // first has.
   if (got.size() != sent.size()) {
     return absl::DataLossError(
         absl::StrFormat("%d bytes came back of %d", got.size(), sent.size()));

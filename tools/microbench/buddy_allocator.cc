@@ -12,6 +12,8 @@ namespace {
 
 constexpr uint64_t kCapacity = uint64_t{64} << 20;
 
+// The range is empty each time, so a block is split from the whole and joined
+// again.
 void AllocateAndFree(benchmark::State& state) {
   const auto bytes = static_cast<uint64_t>(state.range(0));
   BuddyAllocator allocator(kCapacity);

@@ -12,12 +12,14 @@
 namespace verbena::transport {
 namespace {
 
+// All but the first lease come from the lock-free lists.
 void LeaseAndReturn(benchmark::State& state) {
   const auto bytes = static_cast<size_t>(state.range(0));
   FakeRegistrar registrar;
   BufferPool::Options options;
   options.first_region_bytes = uint64_t{16} << 20;
   options.max_bytes = uint64_t{16} << 20;
+  // A single region, so that no registration is measured.
   options.max_regions = 1;
   options.largest_bytes = uint64_t{1} << 20;
   const absl::StatusOr<std::unique_ptr<BufferPool>> pool =

@@ -10,6 +10,7 @@
 namespace verbena::transport {
 namespace {
 
+// The arithmetic of both sides, without the frames themselves.
 void FrameThereAndBack(benchmark::State& state) {
   SendCredits send(kCredits, kCredits);
   ReceiveCredits receive(kCredits);

@@ -24,6 +24,7 @@ void PushAndTake(benchmark::State& state) {
 }
 BENCHMARK(PushAndTake)->Arg(1)->Arg(32);
 
+// The look at an empty queue, which a poller takes in every round.
 void FindNothing(benchmark::State& state) {
   MpscQueue<Task> queue;
   for (auto _ : state) benchmark::DoNotOptimize(queue.empty());

@@ -17,6 +17,7 @@ namespace {
 // A protection domain of its own.
 class Domain {
  public:
+  // Takes the first device that the provider lists.
   Domain() : verbs_(ListenProviders(WantedDevice({})).front()->verbs) {
     int devices = 0;
     ibv_device** const list = verbs_.get_device_list(&devices);
@@ -53,6 +54,7 @@ void Sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->RangeMultiplier(16)->Range(4 << 10, 16 << 20);
 }
 
+// Without a device: both memories are plain.
 void Copy(benchmark::State& state) {
   const auto bytes = static_cast<size_t>(state.range(0));
   std::vector<uint8_t> from(bytes, 1);
@@ -64,6 +66,7 @@ void Copy(benchmark::State& state) {
 }
 BENCHMARK(Copy)->Apply(Sizes);
 
+// The memory is touched before, so that no page is mapped meanwhile.
 void RegisterForOneCall(benchmark::State& state) {
   Domain domain;
   std::vector<uint8_t> memory(static_cast<size_t>(state.range(0)), 1);

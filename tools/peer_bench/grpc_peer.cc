@@ -81,6 +81,8 @@ class QueuedCall {
   bool answered_ = false;
 };
 
+// A call always waits in the queue, because each that gets a request adds its
+// successor.
 void ServeQueue(EchoService::AsyncService* service,
                 grpc::ServerCompletionQueue* queue) {
   new QueuedCall(service, queue);
@@ -92,6 +94,7 @@ void ServeQueue(EchoService::AsyncService* service,
   }
 }
 
+// Three kinds of servers: threads that block, completion queues, and reactors.
 class GrpcPeer final : public RpcPeer<GrpcSide> {
  public:
   std::vector<std::string> servers() const override {
@@ -103,6 +106,8 @@ class GrpcPeer final : public RpcPeer<GrpcSide> {
     return {"unary", "bidi", "server"};
   }
 
+  // Registers one service by the kind of server, and for "cq" starts the
+  // threads of the queues.
   absl::StatusOr<std::string> Serve(const std::string& server,
                                     const std::string& address) override {
     grpc::ServerBuilder builder;
@@ -126,6 +131,9 @@ class GrpcPeer final : public RpcPeer<GrpcSide> {
       return absl::UnavailableError(
           absl::StrCat("gRPC cannot listen at ", address));
     }
+    // After BuildAndStart(), because only a server that has started takes
+    // requests for calls. Threads are never joined: the process ends by
+    // _exit().
     for (const std::unique_ptr<grpc::ServerCompletionQueue>& queue : queues_) {
       std::thread(ServeQueue, &queued_service_, queue.get()).detach();
     }

@@ -62,6 +62,7 @@ constexpr double kHighestRate = 1e6;
 
 constexpr absl::Duration kStartTimeout = absl::Minutes(1);
 
+// Checks the server first, because it decides which kinds there are.
 absl::Status CheckFlags(const Peer& peer) {
   const std::string server = absl::GetFlag(FLAGS_server);
   RETURN_IF_ERROR(
@@ -92,6 +93,8 @@ void SetUsage(const Usage& used, double calls, PeerReport::Usage* report) {
       bench::Rounded(static_cast<double>(used.involuntary) / calls, 1e4));
 }
 
+// Shares are of all calls that counted. `callers` is sorted, so its ends are
+// the extremes.
 PeerReport ReportOf(const bench::Sample& sample, const Usage& client,
                     const Usage& server) {
   PeerReport report;
@@ -112,7 +115,11 @@ PeerReport ReportOf(const bench::Sample& sample, const Usage& client,
   return report;
 }
 
+// Runs this program again as the server and connects the callers. The usage of
+// both processes is read where the counted time begins and ends.
 absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
+  // The server gets the flags of this run, so that both processes agree on its
+  // kind.
   std::vector<std::string> command = {"/proc/self/exe"};
   while (*++argv != nullptr) command.emplace_back(*argv);
   command.emplace_back("--serve");
@@ -128,6 +135,7 @@ absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
   ASSIGN_OR_RETURN(const std::vector<BlockingCall> callers,
                    peer.Connect(target.empty() ? server->address() : target,
                                 callers_options));
+  // Each caller makes a first call, so that connecting is not measured.
   for (const BlockingCall& call : callers) RETURN_IF_ERROR(call());
 
   Usage client_before;
@@ -148,8 +156,10 @@ absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
         server_after = UsageOf(server->process());
       });
   RETURN_IF_ERROR(sample.first_error);
+  // Only now, because RunCallers() has no way to return them.
   RETURN_IF_ERROR(server_before.status());
   RETURN_IF_ERROR(server_after.status());
+  // Shares and usage are divided by the number of calls.
   if (sample.latencies.count() == 0) {
     return absl::DeadlineExceededError(
         "not one call began in --duration: make it longer");
@@ -158,6 +168,8 @@ absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
                                *server_after - *server_before));
 }
 
+// Prints where it listens, and then answers the client's questions until that
+// ends.
 absl::Status Serve(Peer& peer) {
   const std::string server = absl::GetFlag(FLAGS_server);
   ASSIGN_OR_RETURN(const std::string address,
@@ -169,6 +181,8 @@ absl::Status Serve(Peer& peer) {
 
 }  // namespace
 
+// The process with --serve is the child that Measure() starts. All other runs
+// measure.
 int RunPeer(int argc, char** argv, Peer& peer) {
   const std::vector<std::string> servers = peer.servers();
   tool::ReadCommandLine(

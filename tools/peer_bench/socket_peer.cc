@@ -42,6 +42,8 @@ struct Name {
 };
 
 base::UniqueFd NewSocket() {
+  // SOCK_SEQPACKET keeps the bounds of messages, so one recv() takes a whole
+  // one.
   return base::UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 }
 
@@ -51,6 +53,7 @@ void SendBack(int fd) {
   std::string message(kLargestPayload + 1, '\0');
   while (true) {
     const ssize_t bytes = recv(fd, message.data(), message.size(), 0);
+    // The client has closed its end, or has died.
     if (bytes <= 0) return;
     const auto length = static_cast<size_t>(bytes);
     if (send(fd, message.data(), length, MSG_NOSIGNAL) != bytes) return;

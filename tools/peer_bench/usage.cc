@@ -20,6 +20,7 @@ int64_t Nanoseconds(const timeval& time) {
 
 }  // namespace
 
+// Counts all threads of the process.
 Usage OwnUsage() {
   rusage usage = {};
   CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
@@ -28,8 +29,11 @@ Usage OwnUsage() {
           .involuntary = usage.ru_nivcsw};
 }
 
+// Asks the server itself, because getrusage() tells of no other process that
+// still runs.
 absl::StatusOr<Usage> UsageOf(tools::ChildProcess& process) {
   Usage usage;
+  // Any line is a question for AnswerQuestions(), which the server runs.
   process.Write("?\n");
   std::istringstream answer(process.ReadLine());
   if (answer >> usage.cpu_ns >> usage.voluntary >> usage.involuntary) {
@@ -40,6 +44,7 @@ absl::StatusOr<Usage> UsageOf(tools::ChildProcess& process) {
 }
 
 void AnswerQuestions() {
+  // Ends with the input, which the client closes when it is done or dies.
   for (std::string question; std::getline(std::cin, question);) {
     const Usage usage = OwnUsage();
     std::cout << usage.cpu_ns << ' ' << usage.voluntary << ' '

@@ -55,6 +55,7 @@ class VerbenaPeer final : public RpcPeer<VerbenaSide> {
     } else {
       builder.RegisterService(&service_);
     }
+    // Otherwise handlers run where the server's defaults let them.
     if (server == "inline") builder.SetHandlerMode(HandlerMode::kInline);
     ASSIGN_OR_RETURN(server_, builder.BuildAndStart());
     return server_->listening().front().address;

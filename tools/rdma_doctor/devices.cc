@@ -44,6 +44,7 @@ std::vector<Gid> ReadGids(const SystemRoot& root, const std::string& port) {
   for (const std::string& name : root.List(port + "/gids")) {
     Gid gid;
     gid.value = root.Read(absl::StrCat(port, "/gids/", name)).value_or("");
+    // Entries of the table that are not set are all zero.
     if (gid.value.empty() || gid.value == kNoGid ||
         !absl::SimpleAtoi(name, &gid.index)) {
       continue;
@@ -55,6 +56,8 @@ std::vector<Gid> ReadGids(const SystemRoot& root, const std::string& port) {
   return gids;
 }
 
+// A file that is missing gives "unknown" or nothing, so that the rest of the
+// port is still shown.
 Port ReadPort(const SystemRoot& root, const std::string& device,
               const std::string& number) {
   Port port;
@@ -72,6 +75,7 @@ Port ReadPort(const SystemRoot& root, const std::string& device,
 
 }  // namespace
 
+// RoCE writes IPv4 addresses as IPv4-mapped ones.
 std::string Gid::IpAddress() const {
   in6_addr address = {};
   if (inet_pton(AF_INET6, value.c_str(), &address) != 1 ||
@@ -96,6 +100,8 @@ std::string Port::path() const {
   return absl::StrCat("/sys/class/infiniband/", device, "/ports/", number);
 }
 
+// Finds the node of a device by searching the folder of nodes, because only a
+// node names its device.
 std::vector<Device> ReadDevices(const SystemRoot& root) {
   std::vector<Device> devices;
   for (const std::string& name : root.List("/sys/class/infiniband")) {
@@ -119,6 +125,7 @@ std::vector<Device> ReadDevices(const SystemRoot& root) {
 std::string NetdevForRxe(const SystemRoot& root) {
   for (const std::string& name : root.List("/sys/class/net")) {
     const std::string folder = "/sys/class/net/" + name;
+    // Bridges of Docker lead to no other host.
     if (name != "lo" && !absl::StartsWith(name, "docker") &&
         root.Read(folder + "/operstate") == "up") {
       return name;

@@ -23,6 +23,8 @@
 namespace verbena::doctor {
 namespace {
 
+// In the order in which a user would mend what is found: devices, modules,
+// nodes, ports, then limits.
 void CheckFiles(const SystemRoot& root, const std::vector<Device>& devices,
                 Findings* findings) {
   const bool has_devices = !devices.empty();
@@ -43,6 +45,8 @@ void CheckFiles(const SystemRoot& root, const std::vector<Device>& devices,
   CheckHugePages(root, findings);
 }
 
+// A failure becomes an error with `mend`, a success a measurement and a line of
+// text.
 void Record(const std::string& check, const std::string& what,
             const absl::StatusOr<Measurement>& result, const std::string& mend,
             Report* report) {
@@ -65,6 +69,7 @@ void Record(const std::string& check, const std::string& what,
 // Calls over each device that has an address, and the software device.
 void CallDevices(const Options& options, const std::vector<Device>& devices,
                  Report* report) {
+  // Without --device all devices are called over.
   const auto wanted = [&](const std::string& name) {
     return options.device.empty() || options.device == name;
   };
@@ -76,6 +81,8 @@ void CallDevices(const Options& options, const std::vector<Device>& devices,
   for (const Device& device : devices) {
     if (!wanted(device.name)) continue;
     called = true;
+    // A device that sysfs shows may have no address, or may be closed to this
+    // process.
     const auto found = reachable.find(device.name);
     if (found == reachable.end()) {
       Findings(report).Add(
@@ -98,6 +105,7 @@ void CallDevices(const Options& options, const std::vector<Device>& devices,
            MeasureDevice(soft, "127.0.0.1:0", options.calls), "ulimit -a",
            report);
   }
+  // No device has the name that the options want.
   if (called) return;
   Findings(report).Add(Finding::error, "self",
                        "there is no device " + options.device,
@@ -110,6 +118,8 @@ void RecordPeer(const Options& options,
                 const absl::StatusOr<Measurement>& result,
                 bool by_software_device, Report* report) {
   const std::string to = "to " + options.peer;
+  // A server that wants credentials is there and works, which is what was
+  // asked.
   if (absl::IsUnauthenticated(result.status())) {
     Findings(report).Ok("peer",
                         absl::StrCat(to,
@@ -122,6 +132,7 @@ void RecordPeer(const Options& options,
       absl::StrCat("verbena ping ", options.peer,
                    "   # is the server there, does a firewall let ",
                    by_software_device ? "TCP" : "UDP", " port 4791 through?");
+  // The software device refuses processes of other users.
   if (absl::IsPermissionDenied(result.status())) {
     mend =
         "run both as one user, or set VERBENA_SOFT_PEERS at the end that does "
@@ -133,6 +144,8 @@ void RecordPeer(const Options& options,
 
 }  // namespace
 
+// Reads files first, which may be copies from another machine. Only on this
+// machine it then opens devices, calls over them, and calls the peer.
 Report Examine(const Options& options) {
   Report report;
   Findings findings(&report);
@@ -142,6 +155,7 @@ Report Examine(const Options& options) {
       options.root.Read("/proc/sys/kernel/osrelease").value_or(""));
   const std::vector<Device> devices = ReadDevices(options.root);
   CheckFiles(options.root, devices, &findings);
+  // A copy of files can be read, but not called.
   if (!options.root.is_this_machine()) return report;
   const transport::Provider& system = transport::SystemProvider();
   if (!devices.empty()) CheckOpening(system, devices, &findings);

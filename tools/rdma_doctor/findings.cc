@@ -2,10 +2,13 @@
 
 namespace verbena::doctor {
 
+// A finding without meaning and remedy.
 void Findings::Ok(const std::string& check, const std::string& seen) {
   Add(Finding::ok, check, seen, "");
 }
 
+// Counts by level as it adds, so that the report's numbers always fit its
+// findings.
 void Findings::Add(Finding::Level level, const std::string& check,
                    const std::string& seen, const std::string& meaning,
                    const std::string& mend) {

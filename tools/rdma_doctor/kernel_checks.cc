@@ -36,6 +36,8 @@ constexpr std::array<CardDriver, 9> kCardDrivers = {{
     {"qede", "qedr"},
 }};
 
+// Modules that are built into the kernel have such a folder as well, if they
+// have parameters or a version.
 bool IsLoaded(const SystemRoot& root, const std::string& module) {
   return root.Exists("/sys/module/" + module);
 }
@@ -43,6 +45,8 @@ bool IsLoaded(const SystemRoot& root, const std::string& module) {
 // Whether the kernel that runs comes with a module.
 enum class Availability { kThere, kNotThere, kUnknown };
 
+// Looks for the module's file in the indexes of the running kernel. Without an
+// index nothing is known.
 Availability AvailabilityOf(const SystemRoot& root, const std::string& module) {
   const std::string folder = absl::StrCat(
       "/lib/modules/", root.Read("/proc/sys/kernel/osrelease").value_or(""));
@@ -66,6 +70,7 @@ bool IsBuiltWithoutRdma(const SystemRoot& root) {
   const auto release = root.Read("/proc/sys/kernel/osrelease");
   std::string configuration =
       root.Read("/boot/config-" + release.value_or("")).value_or("");
+  // Debian has the file in /boot; kernels built by others may have this one.
   if (const auto packed = root.Read("/proc/config.gz")) {
     google::protobuf::io::ArrayInputStream bytes(
         packed->data(), static_cast<int>(packed->size()));
@@ -80,6 +85,7 @@ bool IsBuiltWithoutRdma(const SystemRoot& root) {
 
 // How to load it, or how to get a kernel that has it.
 std::string HowToLoad(const SystemRoot& root, const std::string& module) {
+  // A container cannot load modules: its host must.
   if (IsInContainer(root)) {
     return absl::StrCat("modprobe ", module, "   # on the host, as root");
   }
@@ -115,6 +121,8 @@ void CheckCards(const SystemRoot& root, Findings* findings) {
 
 }  // namespace
 
+// Says which devices there are or how to get one, then whether there is the one
+// that VERBENA_DEVICE names.
 void CheckPresence(const SystemRoot& root, const std::vector<Device>& devices,
                    Findings* findings) {
   const std::string wanted = root.Environment("VERBENA_DEVICE").value_or("");
@@ -157,6 +165,8 @@ void CheckPresence(const SystemRoot& root, const std::vector<Device>& devices,
                                                  : "unset VERBENA_DEVICE");
 }
 
+// Names the modules that are loaded, then cards without theirs. Missing modules
+// are errors only if there are devices.
 void CheckModules(const SystemRoot& root, const std::vector<Device>& devices,
                   Findings* findings) {
   std::vector<std::string> loaded;
@@ -175,6 +185,8 @@ void CheckModules(const SystemRoot& root, const std::vector<Device>& devices,
     findings->Ok("modules", absl::StrJoin(loaded, ", "));
   }
   CheckCards(root, findings);
+  // Without devices a missing module breaks nothing, and CheckPresence() has
+  // said how to get devices.
   if (devices.empty()) return;
   if (!IsLoaded(root, "ib_uverbs")) {
     findings->Add(Finding::error, "modules", "ib_uverbs is not loaded",
@@ -188,6 +200,8 @@ void CheckModules(const SystemRoot& root, const std::vector<Device>& devices,
   }
 }
 
+// A node may be missing, or may be closed to this user; each has its own
+// remedy.
 void CheckNodes(const SystemRoot& root, const std::vector<Device>& devices,
                 Findings* findings) {
   for (const Device& device : devices) {
@@ -212,6 +226,8 @@ void CheckNodes(const SystemRoot& root, const std::vector<Device>& devices,
   }
 }
 
+// Warns only if all holds: a device, an old kernel, and no variable that makes
+// rdma-core guard its memory.
 void CheckFork(const SystemRoot& root, const std::vector<Device>& devices,
                Findings* findings) {
   // rdma-core calls ibv_fork_init if either is set.
@@ -223,6 +239,7 @@ void CheckFork(const SystemRoot& root, const std::vector<Device>& devices,
   int minor = 0;
   if (devices.empty() || safe ||
       std::sscanf(release.c_str(), "%d.%d", &major, &minor) != 2 ||
+      // From 5.12 on a fork does not move pinned pages away from their device.
       std::pair(major, minor) >= std::pair(5, 12)) {
     return;
   }
@@ -236,6 +253,7 @@ void CheckFork(const SystemRoot& root, const std::vector<Device>& devices,
       "export RDMAV_FORK_SAFE=1 RDMAV_HUGEPAGES_SAFE=1   # for such programs");
 }
 
+// CheckModules() reports a missing module, so only the node is checked here.
 void CheckConnectionManager(const SystemRoot& root,
                             const std::vector<Device>& devices,
                             Findings* findings) {

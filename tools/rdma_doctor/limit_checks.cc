@@ -44,6 +44,7 @@ bool IsInService(const SystemRoot& root) {
          !absl::StrContains(groups, "user.slice");
 }
 
+// The limit is set in another place for a container, a service and a login.
 std::string HowToLockMore(const SystemRoot& root, const Limit& limit) {
   if (IsInContainer(root)) {
     return IsInKubernetes(root)
@@ -84,6 +85,7 @@ void CheckServices(const SystemRoot& root, bool has_devices,
                    Findings* findings) {
   // As sd_booted(3) has it.
   if (!root.Exists("/run/systemd/system")) return;
+  // 8M is the default that systemd itself has.
   const std::string value = DefaultOfServices(root).value_or("8M");
   if (absl::StartsWith(value, "infinity")) {
     findings->Ok("memlock", "services of systemd may lock any amount");
@@ -109,6 +111,8 @@ std::string GroupFolder(const SystemRoot& root, absl::string_view controller) {
         return absl::StrCat("/sys/fs/cgroup/", controller, parts[2]);
       }
     }
+    // Version 2 has one line, "0::PATH". Version 1 has a line for each
+    // hierarchy, with the names of its controllers.
     if (parts[0] == "0") unified = "/sys/fs/cgroup" + parts[2];
   }
   return unified;
@@ -119,6 +123,7 @@ void CheckRdmaMax(const std::string& file, absl::string_view line,
                   Findings* findings) {
   const std::vector<absl::string_view> words =
       absl::StrSplit(line, ' ', absl::SkipWhitespace());
+  // "max" is no number, and so never low.
   bool low = false;
   for (absl::string_view word : words) {
     uint64_t value = 0;
@@ -142,6 +147,8 @@ void CheckRdmaMax(const std::string& file, absl::string_view line,
 
 }  // namespace
 
+// Goes from what lifts the limit to what breaks: CAP_IPC_LOCK, a high limit, no
+// device, then limits that are too low for connections or large messages.
 void CheckMemlock(const SystemRoot& root, bool has_devices,
                   Findings* findings) {
   const std::optional<Limit> limit = ReadLimit(root, "Max locked memory");
@@ -174,6 +181,8 @@ void CheckMemlock(const SystemRoot& root, bool has_devices,
   CheckServices(root, has_devices, findings);
 }
 
+// Open files matter to servers of many connections, address space to large
+// messages.
 void CheckUlimits(const SystemRoot& root, Findings* findings) {
   const std::optional<Limit> files = ReadLimit(root, "Max open files");
   if (files.has_value() && files->soft.has_value() &&
@@ -198,6 +207,8 @@ void CheckUlimits(const SystemRoot& root, Findings* findings) {
   }
 }
 
+// Reads the limits of the RDMA controller and of memory, wherever version 1 or
+// 2 of control groups keeps them.
 void CheckCgroups(const SystemRoot& root, Findings* findings) {
   const std::string rdma = GroupFolder(root, "rdma") + "/rdma.max";
   const std::string text = root.Read(rdma).value_or("");
@@ -224,6 +235,8 @@ void CheckCgroups(const SystemRoot& root, Findings* findings) {
                 absl::StrCat("echo 1G >", file));
 }
 
+// Pages that were set aside count first, then transparent ones, which the
+// kernel must allow.
 void CheckHugePages(const SystemRoot& root, Findings* findings) {
   const std::string pages = "/sys/kernel/mm/hugepages/hugepages-2048kB";
   const std::optional<int64_t> all = root.ReadNumber(pages + "/nr_hugepages");

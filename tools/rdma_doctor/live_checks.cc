@@ -28,6 +28,8 @@ constexpr absl::Duration kResolveTimeout = absl::Seconds(1);
 // Bytes of a packet; the enumeration counts from 1 for 256.
 int BytesOf(ibv_mtu mtu) { return 128 << static_cast<int>(mtu); }
 
+// Sums up the device in one line: its queue pairs, its firmware, and the
+// packets of each port.
 std::string Describe(const Provider& provider, ibv_context* context,
                      ibv_device* device) {
   ibv_device_attr attributes = {};
@@ -57,6 +59,7 @@ struct Route {
   std::string gid;  // In the form of Gid::value.
 };
 
+// Writes all digits, as sysfs does, so that both can be compared as texts.
 std::string TextOf(const ibv_gid& gid) {
   std::vector<std::string> parts;
   for (int i = 0; i < 16; i += 2) {
@@ -66,12 +69,16 @@ std::string TextOf(const ibv_gid& gid) {
   return absl::StrJoin(parts, ":");
 }
 
+// Lets the RDMA CM resolve the address, which also tells port and GID. No
+// connection is made.
 absl::StatusOr<Route> FindRoute(const Provider& provider,
                                 const SocketAddress& address) {
   ASSIGN_OR_RETURN(EventChannel channel, EventChannel::Create(provider));
   ASSIGN_OR_RETURN(CmId id, CmId::Create(provider, channel));
   RETURN_IF_ERROR(id.ResolveAddr({}, address, kResolveTimeout));
   ASSIGN_OR_RETURN(const std::optional<CmEvent> event,
+                   // Longer than the kernel tries, so that its own error comes
+                   // first.
                    channel.WaitEvent(2 * kResolveTimeout));
   if (!event.has_value() || event->type != RDMA_CM_EVENT_ADDR_RESOLVED ||
       id.context() == nullptr) {
@@ -113,6 +120,8 @@ std::string DescribeGid(const std::vector<Device>& devices,
 
 }  // namespace
 
+// Opens every device that libibverbs lists, and compares their number with that
+// of sysfs: a driver may lack its part in user space.
 void CheckOpening(const Provider& provider, const std::vector<Device>& devices,
                   Findings* findings) {
   int count = 0;
@@ -130,6 +139,7 @@ void CheckOpening(const Provider& provider, const std::vector<Device>& devices,
       continue;
     }
     findings->Ok("open", Describe(provider, context, list[i]));
+    // Nothing is kept open: calls open the device themselves.
     provider.verbs.close_device(context);
   }
   if (list != nullptr) provider.verbs.free_device_list(list);
@@ -142,6 +152,8 @@ void CheckOpening(const Provider& provider, const std::vector<Device>& devices,
   }
 }
 
+// Finds out whether calls to `target` go over an RDMA device, and over which
+// port and GID.
 void CheckRoute(const Provider& provider, const std::vector<Device>& devices,
                 const std::string& target, Findings* findings) {
   const absl::StatusOr<SocketAddress> address = SocketAddress::Parse(target);

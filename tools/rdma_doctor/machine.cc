@@ -22,17 +22,21 @@ constexpr int kProcessorsMax = 1 << 16;
 
 std::optional<uint64_t> LimitOf(absl::string_view word) {
   uint64_t value = 0;
+  // "unlimited" is the only word that is no number.
   if (!absl::SimpleAtoi(word, &value)) return std::nullopt;
   return value;
 }
 
 }  // namespace
 
+// Files that runtimes leave come first, then the environment of Kubernetes,
+// then control groups.
 bool IsInContainer(const SystemRoot& root) {
   if (root.Exists("/.dockerenv") || root.Exists("/run/.containerenv") ||
       IsInKubernetes(root)) {
     return true;
   }
+  // Container runtimes put the first process into groups with their names.
   const std::string groups = root.Read("/proc/1/cgroup").value_or("");
   for (const char* word : {"docker", "containerd", "kubepods", "libpod"}) {
     if (absl::StrContains(groups, word)) return true;
@@ -63,6 +67,7 @@ std::string ProcessStatus(const SystemRoot& root, absl::string_view name) {
   return "";
 }
 
+// Effective capabilities are a hexadecimal mask.
 bool MayLockAnyMemory(const SystemRoot& root) {
   uint64_t capabilities = 0;
   return absl::SimpleHexAtoi(ProcessStatus(root, "CapEff"), &capabilities) &&
@@ -81,6 +86,8 @@ std::optional<Limit> ReadLimit(const SystemRoot& root, absl::string_view name) {
   return std::nullopt;
 }
 
+// Bounded by kProcessorsMax, because the text may come from a copy that
+// somebody made up.
 std::set<int> ParseRanges(absl::string_view text) {
   std::set<int> numbers;
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
@@ -89,6 +96,7 @@ std::set<int> ParseRanges(absl::string_view text) {
     int first = 0;
     int last = 0;
     if (!absl::SimpleAtoi(ends.first, &first) || first < 0) continue;
+    // "8" is a range of one.
     if (!absl::SimpleAtoi(ends.second, &last)) last = first;
     for (int i = first; i <= std::min(last, kProcessorsMax); ++i) {
       numbers.insert(i);
@@ -97,6 +105,8 @@ std::set<int> ParseRanges(absl::string_view text) {
   return numbers;
 }
 
+// Looks for device plugins if this is a Kubernetes node, and for missing
+// devices if this is a container.
 void CheckContainer(const SystemRoot& root, bool has_devices,
                     Findings* findings) {
   // The sockets of device plugins, if this machine is a Kubernetes node.

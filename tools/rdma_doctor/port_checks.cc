@@ -56,6 +56,8 @@ bool UsesVersionOne(const SystemRoot& root, const Port& port) {
 
 }  // namespace
 
+// A port without a link is an error only if no port has one, because most
+// machines have unused ports.
 void CheckPorts(const SystemRoot& root, const std::vector<Device>& devices,
                 Findings* findings) {
   const std::vector<Port> ports = AllPorts(devices);
@@ -80,6 +82,8 @@ void CheckPorts(const SystemRoot& root, const std::vector<Device>& devices,
   }
 }
 
+// Lists the GIDs that stand for IP addresses, then judges: none, RoCE v1 only,
+// v1 by the administrator's choice, or well.
 void CheckGids(const SystemRoot& root, const std::vector<Device>& devices,
                Findings* findings) {
   const std::vector<Port> ports = AllPorts(devices);
@@ -126,6 +130,8 @@ void CheckGids(const SystemRoot& root, const std::vector<Device>& devices,
   }
 }
 
+// RoCE packets have sizes that are powers of two, at most 4096 bytes. An
+// interface is well if those fit.
 void CheckMtu(const SystemRoot& root, const std::vector<Device>& devices,
               Findings* findings) {
   for (const Port& port : AllPorts(devices)) {
@@ -156,6 +162,7 @@ constexpr const char* kLossCounters[] = {
     "retry_exceeded_err",    "retry_rnr_exceeded_err", "rnr_nak_retry_err",
 };
 
+// A note and no warning, because losses of long ago do not matter.
 void CheckLosses(const SystemRoot& root, const Port& port, Findings* findings) {
   std::vector<std::string> grown;
   for (const char* name : kLossCounters) {
@@ -164,6 +171,8 @@ void CheckLosses(const SystemRoot& root, const Port& port, Findings* findings) {
             .value_or(0);
     if (value > 0) grown.push_back(absl::StrCat(name, " ", value));
   }
+  // Counters grow from the moment the device appears, so only zero says that
+  // nothing was lost.
   if (grown.empty()) return;
   findings->Add(
       Finding::note, "losses",
@@ -187,6 +196,8 @@ std::optional<bool> HasEcn(const SystemRoot& root, const std::string& netdev) {
 
 }  // namespace
 
+// Reports losses of every port. Settings of ECN exist only on Ethernet, and
+// only some drivers show them.
 void CheckCongestion(const SystemRoot& root, const std::vector<Device>& devices,
                      Findings* findings) {
   for (const Port& port : AllPorts(devices)) {
@@ -217,6 +228,8 @@ void CheckCongestion(const SystemRoot& root, const std::vector<Device>& devices,
   }
 }
 
+// Compares the processors on which this process may run with those of the
+// device's node.
 void CheckNuma(const SystemRoot& root, const std::vector<Device>& devices,
                Findings* findings) {
   const std::set<int> allowed =

@@ -8,6 +8,8 @@
 
 namespace verbena::doctor {
 
+// Aligns the texts behind the longest name of a check, and indents what belongs
+// to a finding below its text.
 std::string ToText(const Report& report) {
   size_t width = 0;
   for (const Finding& finding : report.findings()) {

@@ -45,6 +45,7 @@ Exit status: 0 what there is works; 1 something does not; 2 bad flags. A machine
 without RDMA is well: Verbena's software device needs none.
 )";
 
+// Refuses flags that need this machine if --root names a copy of another one.
 absl::StatusOr<Options> ReadOptions() {
   Options options;
   options.root = SystemRoot(absl::GetFlag(FLAGS_root));
@@ -81,6 +82,8 @@ absl::StatusOr<Options> ReadOptions() {
   return options;
 }
 
+// Exit codes are those of kUsageText. Warnings and notes do not count as
+// broken.
 int Main(int argc, char** argv) {
   tool::ReadCommandLine(argc, argv,
                         {.name = "rdma_doctor", .about = kUsageText});

@@ -49,6 +49,8 @@ absl::StatusOr<absl::Duration> TimeCall(HealthStub& stub,
   return time;
 }
 
+// Calls the health service. The first call connects, and its time is reported
+// as that.
 absl::StatusOr<Measurement> Measure(const std::string& device,
                                     const std::string& target,
                                     const SelfTestOptions& options,

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 bool IsBefore(const std::string& a, const std::string& b) {
   int64_t a_number = 0;
   int64_t b_number = 0;
+  // Numbers by value, so that port 10 comes behind port 2.
   if (absl::SimpleAtoi(a, &a_number) && absl::SimpleAtoi(b, &b_number)) {
     return a_number < b_number;
   }
@@ -36,10 +37,12 @@ bool SystemRoot::Exists(const std::string& path) const {
   return fs::exists(folder_ + path, error);
 }
 
+// Asks the kernel, which knows more than the mode of the file.
 bool SystemRoot::MayOpen(const std::string& path) const {
   return access((folder_ + path).c_str(), R_OK | W_OK) == 0;
 }
 
+// An empty file gives "", anything that cannot be read nothing.
 std::optional<std::string> SystemRoot::Read(const std::string& path) const {
   std::ifstream file(folder_ + path, std::ios::binary);
   // A folder can be opened, but not read.
@@ -63,6 +66,7 @@ std::optional<int64_t> SystemRoot::ReadNumber(const std::string& path) const {
 std::vector<std::string> SystemRoot::List(const std::string& path) const {
   std::vector<std::string> names;
   std::error_code error;
+  // A folder that is not there sets `error`, and so counts as empty.
   for (fs::directory_iterator each(folder_ + path, error), end;
        !error && each != end; each.increment(error)) {
     names.push_back(each->path().filename());
@@ -76,6 +80,7 @@ std::string SystemRoot::LinkName(const std::string& path) const {
   return fs::read_symlink(folder_ + path, error).filename();
 }
 
+// Variables stand in the file with a zero byte behind each.
 std::optional<std::string> SystemRoot::Environment(
     const std::string& name) const {
   const std::string all = Read("/proc/self/environ").value_or("");

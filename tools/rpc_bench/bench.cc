@@ -82,6 +82,7 @@ class BenchRun {
     absl::c_sort(options_.outstanding);
   }
 
+  // Runs one step after the other, and shows on a terminal where it is.
   absl::StatusOr<Report> Measure() {
     RETURN_IF_ERROR(Start());
     Report report;
@@ -90,6 +91,7 @@ class BenchRun {
     if (client >= 0) report.set_client_processor(client);
     if (server_processor_ >= 0) report.set_server_processor(server_processor_);
     Counters& counters = *report.mutable_counters();
+    // Subtracted now and added at the end, which leaves the growth.
     AddHardwareCounters(report.device(), -1, counters);
     const bool watched = isatty(STDERR_FILENO) == 1;
     const std::vector<Step> steps = StepsOf(options_, layers_);
@@ -114,6 +116,8 @@ class BenchRun {
     return report;
   }
 
+  // Lets every layer connect and echo for a moment, waits until nothing spins,
+  // then compares processor times over the duration.
   absl::StatusOr<std::string> MeasureIdle() {
     RETURN_IF_ERROR(Start());
     std::string names;
@@ -175,7 +179,9 @@ class BenchRun {
     return absl::OkStatus();
   }
 
-  // Connects to the server, and adds the layers that the options ask for.
+  // Connects to the server, and adds the layers that the options ask for. RPC
+  // comes first, because the server's answer says how it was started, and at
+  // which ports its other layers listen.
   absl::Status Connect() {
     const int processor = options_.pinning.client;
     std::string& device = options_.endpoint.device;
@@ -229,6 +235,7 @@ class BenchRun {
     return absl::Nanoseconds(server.cpu_ns());
   }
 
+  // Adds up both processes, because a call costs both.
   absl::StatusOr<Usage> CurrentUsage() {
     Usage usage;
     ASSIGN_OR_RETURN(const absl::Duration server, ServerCpuUsed());

@@ -46,6 +46,9 @@ class DescribeService final : public Bench::Service {
 
 }  // namespace
 
+// Starts the transport and the verbs servers first, because the RPC server
+// tells clients their ports. Signals are blocked before any thread starts, so
+// that only sigwait() gets them.
 absl::Status Serve(const std::string& address, const Options& options) {
   sigset_t stop_signals;
   sigemptyset(&stop_signals);
@@ -54,6 +57,7 @@ absl::Status Serve(const std::string& address, const Options& options) {
   pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
 
   const int processor = options.pinning.server;
+  // Before any server starts its threads, which inherit the processor.
   if (processor >= 0) RETURN_IF_ERROR(PinTo(processor));
   const std::string& device = options.endpoint.device;
   if (options.verbs_count) CountVerbsOfDevices(device);

@@ -17,6 +17,7 @@
 namespace verbena::bench {
 namespace {
 
+// The attachment goes back as it came, without a copy.
 void DoEcho(ServerContext* context, const EchoRequest& request,
             EchoReply* reply) {
   reply->set_payload(request.payload());
@@ -84,6 +85,7 @@ class BlockingEcho final : public Echo::Service {
   }
 };
 
+// Reads and writes in turn, so at most one operation is under way.
 class Chatter final : public ServerBidiReactor<EchoRequest, EchoReply> {
  public:
   Chatter() { StartRead(&request_, &attachment_); }
@@ -104,6 +106,7 @@ class Chatter final : public ServerBidiReactor<EchoRequest, EchoReply> {
   Buffer attachment_;
 };
 
+// Writes until the client cancels the call or goes away.
 class Sender final : public ServerWriteReactor<EchoReply> {
  public:
   Sender(const ServerContext& context, const EchoRequest& request)
@@ -121,6 +124,7 @@ class Sender final : public ServerWriteReactor<EchoReply> {
   const Buffer beside_;
 };
 
+// Counts what it reads, which the client compares with what it has written.
 class Receiver final : public ServerReadReactor<EchoRequest> {
  public:
   explicit Receiver(ReceiveReply* reply) : reply_(*reply) {
@@ -139,6 +143,7 @@ class Receiver final : public ServerReadReactor<EchoRequest> {
   Buffer attachment_;
 };
 
+// As BlockingEcho, with a reactor for each stream.
 class CallbackEcho final : public Echo::CallbackService {
  public:
   ServerUnaryReactor* Echo(CallbackServerContext* context,
@@ -163,6 +168,7 @@ class CallbackEcho final : public Echo::CallbackService {
   }
 };
 
+// As BlockingEcho, with `co_await` where that blocks.
 class CoroutineEcho final : public Echo::CoroutineService {
  public:
   Task<absl::Status> Echo(ServerContext* context, const EchoRequest* request,

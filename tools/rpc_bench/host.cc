@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
+// The clock of a process counts all its threads, also those that have ended.
 absl::StatusOr<absl::Duration> CpuUsedBy(pid_t process) {
   clockid_t clock;
   timespec used = {};
@@ -53,12 +54,15 @@ std::vector<int> AllowedProcessors() {
 absl::Status PinTo(int processor) {
   cpu_set_t only;
   CPU_ZERO(&only);
+  // A number out of range leaves the set empty, which the kernel refuses.
   if (processor >= 0 && processor < CPU_SETSIZE) CPU_SET(processor, &only);
   if (sched_setaffinity(0, sizeof(only), &only) == 0) return absl::OkStatus();
   return absl::ErrnoToStatus(errno,
                              absl::StrCat("pinning to processor ", processor));
 }
 
+// Takes the first device that fits, in the order of providers and of names.
+// Names of the others are kept for the error.
 absl::StatusOr<LocalDevice> ChooseLocalDevice(absl::string_view wanted) {
   std::string names;
   for (const transport::Provider* provider :
@@ -89,6 +93,7 @@ void CountVerbsOfDevices(absl::string_view wanted) {
   }
 }
 
+// Counters of all ports are added up under one name.
 void AddHardwareCounters(const std::string& device, int times,
                          Counters& counters, const std::string& devices) {
   std::error_code error;

@@ -46,6 +46,7 @@ std::vector<SocketAddress> HostAddresses() {
 
 }  // namespace
 
+// Binds an id to each address of the host, which tells the device that has it.
 std::map<std::string, LocalDevice> LocalDevices(
     const transport::Provider& provider) {
   std::map<std::string, LocalDevice> devices;
@@ -58,11 +59,13 @@ std::map<std::string, LocalDevice> LocalDevices(
   for (const SocketAddress& address : addresses) {
     absl::StatusOr<transport::CmId> id =
         transport::CmId::Create(provider, *channel);
+    // Binding asks the connection manager whose address it is.
     if (!id.ok() || !id->BindAddr(address).ok()) continue;
     ibv_context* const context = id->context();
     // The address belongs to no device of the provider.
     if (context == nullptr) continue;
     const std::string name = provider.verbs.get_device_name(context->device);
+    // The first address of a device stays, which is of IPv4 if it has one.
     devices.emplace(name, LocalDevice{name, address.ToString(), context});
   }
   return devices;

@@ -283,6 +283,7 @@ absl::Status Write(const std::string& output, const std::string& text) {
   return absl::UnavailableError(absl::StrCat("cannot write ", output));
 }
 
+// Prints the table unless another form goes to standard output.
 absl::Status Print(const Options& options, const Report& report) {
   const std::string json = absl::GetFlag(FLAGS_json);
   const std::string csv = absl::GetFlag(FLAGS_csv);
@@ -293,6 +294,7 @@ absl::Status Print(const Options& options, const Report& report) {
   RETURN_IF_ERROR(Write(csv, Csv(report)));
   const std::string plot = absl::GetFlag(FLAGS_plot);
   if (plot.empty()) return absl::OkStatus();
+  // Empties the file first, so that one that can't be written is noticed.
   RETURN_IF_ERROR(Write(plot, ""));
   return RunGnuplot(
       PlotScript(report,
@@ -301,6 +303,7 @@ absl::Status Print(const Options& options, const Report& report) {
                  plot));
 }
 
+// Counts as failed if any case has no call that succeeded.
 absl::StatusOr<int> MeasureAndPrint(const Options& options) {
   // Reports a missing gnuplot now, and not after all measurements.
   if (!absl::GetFlag(FLAGS_plot).empty()) RETURN_IF_ERROR(CheckGnuplot());

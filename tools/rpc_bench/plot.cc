@@ -31,6 +31,8 @@ std::string Quote(absl::string_view text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "''"}}), "'");
 }
 
+// Points stand behind the plot command, a block for each curve, as gnuplot
+// reads '-'.
 void AppendChart(absl::string_view title, absl::string_view y_label,
                  const Curves& curves, std::string& script) {
   if (curves.empty()) return;
@@ -67,6 +69,8 @@ void AppendSizes(const std::set<uint32_t>& sizes,
 
 }  // namespace
 
+// Sorts the results into the curves of three charts: latency by percentile,
+// latency by size and bandwidth by size. The points stand in the script itself.
 std::string PlotScript(const Report& report,
                        absl::Span<const Threshold> thresholds,
                        const std::string& output) {

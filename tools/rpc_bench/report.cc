@@ -68,6 +68,8 @@ absl::string_view HowSidesWait(const Report& report) {
              : "poll";
 }
 
+// Compares each result with that of bare verbs for the same size and depth, if
+// that was measured.
 void AddRatios(Report& report) {
   for (Report::Result& result : *report.mutable_results()) {
     // No call succeeded: nothing to compare.
@@ -86,6 +88,7 @@ void AddRatios(Report& report) {
       result.set_rate_ratio_to_verbs(
           Rounded(result.calls_per_s() / verbs.calls_per_s()));
     }
+    // An echo moves its bytes both ways, as one WRITE and one READ would.
     const double write = of_verbs("write").calls_per_s();
     const double read = of_verbs("read").calls_per_s();
     if (result.op() == "echo" && !one_way && write > 0 && read > 0) {
@@ -109,6 +112,7 @@ std::string Json(const Report& report) {
          "\n";
 }
 
+// All results have the same columns, so the first one gives the head.
 std::string Csv(const Report& report) {
   std::string csv;
   for (const Report::Result& result : report.results()) {

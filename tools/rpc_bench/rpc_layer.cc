@@ -29,6 +29,8 @@ constexpr absl::Duration kDescribeTimeout = absl::Seconds(10);
 // function of this class or its sink runs, given up while Poll() waits.
 class RpcPipe final : public EchoPipe {
  public:
+  // Makes the calls of all slots beforehand, with their payloads and deadlines,
+  // so that Start() only sends.
   RpcPipe(Channel& channel, Echo::Stub& stub, const Case& measured,
           absl::Time deadline)
       : stub_(stub),
@@ -63,6 +65,7 @@ class RpcPipe final : public EchoPipe {
     return sample;
   }
 
+  // A blocking call is made by Poll(), so here it only counts as begun.
   void Start(int slot) override {
     mutex_.AssertHeld();
     Call& call = *calls_[slot];
@@ -75,6 +78,8 @@ class RpcPipe final : public EchoPipe {
         [this, slot](const absl::Status& status) { OnEnded(slot, status); });
   }
 
+  // Makes a blocking call here; otherwise waits for callbacks, or lets them run
+  // if it may not wait.
   absl::Status Poll(Sink& sink, absl::Time until) override {
     mutex_.AssertHeld();
     sink_ = &sink;
@@ -175,6 +180,7 @@ absl::StatusOr<std::unique_ptr<RpcLayer>> RpcLayer::Connect(
   ClientContext context;
   context.set_timeout(timeout);
   EchoReply reply;
+  // A channel connects with its first call.
   RETURN_IF_ERROR(layer->stub_->Echo(&context, EchoRequest(), &reply));
   return layer;
 }
@@ -188,6 +194,7 @@ absl::StatusOr<DescribeReply> RpcLayer::Describe() {
   return reply;
 }
 
+// Several streams, one stream, or calls: each has a pipe of its own.
 Sample RpcLayer::Run(const Case& measured, absl::Duration duration) {
   if (measured.streams > 0) return RunStreamCrowd(*stub_, measured, duration);
   if (measured.kind != Kind::kUnary) {

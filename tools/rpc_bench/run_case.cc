@@ -7,6 +7,8 @@
 
 namespace verbena::bench {
 
+// Sets only the fields that mean something at the layer, so that the others are
+// absent in JSON and CSV.
 Report::Result Summarize(absl::string_view layer, const Case& measured,
                          const Sample& sample) {
   Report::Result result;
@@ -35,6 +37,8 @@ Report::Result Summarize(absl::string_view layer, const Case& measured,
   return result;
 }
 
+// Usage is read right before and after the run, outside of connecting. A layer
+// that fails to prepare gives a result with that one error.
 Report::Result RunCase(Layer& layer, const Case& measured,
                        absl::Duration duration,
                        absl::FunctionRef<absl::StatusOr<Usage>()> usage) {
@@ -49,6 +53,7 @@ Report::Result RunCase(Layer& layer, const Case& measured,
   layer.Release();
   Report::Result result = Summarize(layer.name(), measured, sample);
   const uint64_t calls = sample.ended;
+  // Latencies are worth reporting without the usage.
   if (!before.ok() || !after.ok() || calls == 0) return result;
   result.set_cpu_us_per_call(
       Rounded(absl::ToDoubleMicroseconds(after->cpu - before->cpu) / calls));

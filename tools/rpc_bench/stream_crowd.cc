@@ -68,6 +68,8 @@ class Stream {
   Buffer beside_;
 };
 
+// Holds let Move() start operations outside of reactions. End() removes the
+// hold, so that OnDone() comes.
 class BidiStream final : public Stream,
                          public ClientBidiReactor<EchoRequest, EchoReply> {
  public:
@@ -95,6 +97,8 @@ class ServerStream final : public Stream, public ClientReadReactor<EchoReply> {
   template <typename... Arguments>
   explicit ServerStream(Echo::Stub& stub, const Arguments&... arguments)
       : Stream(arguments...), request_(sent_.message) {
+    // The server sends back what the request has, and is told to send it beside
+    // the message.
     if (!sent_.beside.empty()) {
       request_.set_payload(sent_.beside.data(), sent_.beside.size());
       request_.set_beside(true);
@@ -161,9 +165,12 @@ class StreamCrowd final : public EchoPipe, private Listener {
     }
   }
 
+  // Runs the measurement, waits for the messages that still move, and only then
+  // ends the streams, one status for each.
   Sample Run(absl::Duration duration) {
     const base::MutexLock lock(mutex_);
     Sample sample = RunEchoes(*this, measured_, duration);
+    // From here on messages end without telling the sink.
     sink_ = nullptr;
     while (under_way_ > 0) changed_.Wait(mutex_);
     const uint64_t all =
@@ -174,6 +181,7 @@ class StreamCrowd final : public EchoPipe, private Listener {
           static_cast<double>(moved_.size()) / static_cast<double>(all);
     }
     for (const auto& stream : streams_) stream->End();
+    // The streams use this object until their last reaction.
     while (open_ > 0) changed_.Wait(mutex_);
     // The status of a stream says more than the errors counted here, which say
     // only that a stream has ended.
@@ -214,6 +222,8 @@ class StreamCrowd final : public EchoPipe, private Listener {
     }
   }
 
+  // Counts the message for its stream, and tells the sink if the measurement
+  // still runs.
   void OnMessage(int slot, bool ok, const EchoReply& reply,
                  const Buffer& beside) override {
     const base::MutexLock lock(mutex_);

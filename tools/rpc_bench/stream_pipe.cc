@@ -23,6 +23,8 @@ namespace {
 // message. With more, both sides could wait for each other.
 constexpr uint64_t kUnderWayBytes = transport::kStreamWindowBytes;
 
+// A blocking stream, whose messages are the calls. A slot is a message that was
+// started.
 class StreamPipe : public EchoPipe {
  public:
   StreamPipe(Channel& channel, const Case& measured, absl::Duration duration)
@@ -40,6 +42,7 @@ class StreamPipe : public EchoPipe {
 
   Sample Run(absl::Duration duration) {
     Sample sample = RunEchoes(*this, measured_, duration);
+    // The status of the stream counts as an error of its own.
     const absl::Status status = End();
     if (!status.ok() && sample.errors++ == 0) sample.first_error = status;
     return sample;
@@ -81,6 +84,7 @@ class StreamPipe : public EchoPipe {
   Buffer beside_;  // The attachment of all messages, if they need not differ.
 };
 
+// Echoes come back in order, so a queue of slots tells whose reply was read.
 class BidiPipe final : public StreamPipe {
  public:
   BidiPipe(Channel& channel, Echo::Stub& stub, const Case& measured,
@@ -89,6 +93,8 @@ class BidiPipe final : public StreamPipe {
         stream_(stub.Chat(&context_)) {}
 
   absl::Status Poll(Sink& sink, absl::Time /*until*/) override {
+    // Writes ahead as far as kUnderWayBytes allows, but always at least one
+    // message.
     while (!started_.empty() &&
            (written_.empty() ||
             (written_.size() + 1) * measured_.size_bytes <= kUnderWayBytes)) {
@@ -118,6 +124,7 @@ class BidiPipe final : public StreamPipe {
   std::deque<int> written_;  // Slots, in order.
 };
 
+// The server begins to send at once; Start() only asks for one more read.
 class ServerPipe final : public StreamPipe {
  public:
   ServerPipe(Channel& channel, Echo::Stub& stub, const Case& measured,
@@ -145,6 +152,7 @@ class ServerPipe final : public StreamPipe {
   Buffer attachment_;
 };
 
+// Writes as fast as the server's window lets it.
 class ClientPipe final : public StreamPipe {
  public:
   ClientPipe(Channel& channel, Echo::Stub& stub, const Case& measured,
@@ -157,6 +165,8 @@ class ClientPipe final : public StreamPipe {
       const auto [request, attachment] = Next(slot);
       if (!writer_->Write(*request, attachment)) return writer_->Finish();
       ++written_;
+      // A message counts when it was written: the server confirms only their
+      // number, at the end.
       sink.OnEnded(slot, absl::OkStatus());
     }
     return absl::OkStatus();

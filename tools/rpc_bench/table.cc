@@ -53,10 +53,12 @@ struct Axes {
 constexpr char kEchoLine[] =
     "%8s %-9s %9s %8s %8s %8s %9s %8s %6s %11s %9s %6s %8s %7s\n";
 
+// `latency` and `rate` are of one layer and size, but of different depths.
 void AppendEchoLine(const Report& report, const std::string& size,
                     const Result& latency, const Result& rate,
                     std::string& table) {
   const bool measured = latency.has_p50_us();
+  // Errors of all depths, because the line shows two of them.
   double errors = 0;
   for (const Result& result : report.results()) {
     if (result.layer() == latency.layer() && result.op() == "echo" &&
@@ -78,6 +80,8 @@ void AppendEchoLine(const Report& report, const std::string& size,
       Cell(true, errors, 0));
 }
 
+// A line for each size and layer: latencies with the fewest outstanding calls,
+// rates with the most.
 void AppendEchoes(const Report& report, const Axes& axes, std::string& table) {
   if (axes.sizes.empty()) return;
   const uint32_t fewest = *axes.depths.begin();
@@ -100,6 +104,8 @@ void AppendEchoes(const Report& report, const Axes& axes, std::string& table) {
   }
 }
 
+// A line for each size: the bandwidth of the three verbs, then which share of
+// READ and WRITE each layer's echoes reach.
 void AppendStreams(const Report& report, const std::vector<std::string>& layers,
                    std::string& table) {
   const Axes axes(report, /*echo=*/false);
@@ -148,6 +154,8 @@ void AppendVerbsLine(absl::string_view side, const VerbsCost* cost,
   absl::StrAppend(&table, "\n");
 }
 
+// Two lines for each result that has counts, one a side; the head comes before
+// the first.
 void AppendVerbs(const Report& report, std::string& table) {
   bool any = false;
   for (const Result& result : report.results()) {
@@ -169,6 +177,8 @@ void AppendVerbs(const Report& report, std::string& table) {
   }
 }
 
+// Says what does not fit the columns: errors, unfair streams, calls that were
+// never started, and hardware counters.
 std::string Notes(const Report& report) {
   std::string notes;
   for (const Result& result : report.results()) {
@@ -187,7 +197,7 @@ std::string Notes(const Report& report) {
     if (result.unstarted() > 0) {
       absl::StrAppendFormat(
           &notes,
-          "%s: %.0f calls were never started: the rate is more than it does\n",
+          "%s: %.0f calls were never started: no such rate is sustained\n",
           title, result.unstarted());
     }
   }
@@ -204,6 +214,8 @@ std::string Notes(const Report& report) {
 
 }  // namespace
 
+// Begins with how the run was made, then tables of echoes, streams and verbs,
+// then notes.
 std::string Table(const Report& report) {
   std::string table = absl::StrFormat(
       "device: %s; both sides %s; %s, %s\n", report.device(),

@@ -30,6 +30,7 @@ class TransportPipe final : public EchoPipe {
  public:
   TransportPipe(ClientConnection& connection, const Case& measured, bool events)
       : connection_(connection), events_(events), check_(measured.validate) {
+    // From here on this thread owns the poller.
     connection_.poller().Enter();
     for (int i = 0; i < measured.outstanding; ++i) {
       calls_.push_back(
@@ -52,6 +53,7 @@ class TransportPipe final : public EchoPipe {
 
   absl::Status Poll(Sink& sink, absl::Time until) override {
     sink_ = &sink;
+    // Sleeps only with --events; otherwise both sides poll.
     if (connection_.poller().PollOnce() == 0 && events_ &&
         base::Now() < until) {
       connection_.poller().Sleep(until);
@@ -68,10 +70,12 @@ class TransportPipe final : public EchoPipe {
       request_.reply_hint_bytes = this->payload.size();
     }
 
+    // The transport calls this when it has a place for the bytes.
     void WriteRequest(uint8_t* out) override {
       std::memcpy(out, payload.data(), payload.size());
     }
 
+    // Comes from within Poll(), which has set the sink.
     void OnResponse(const CallResponse& response) override {
       pipe.sink_->OnEnded(
           slot, response.code == absl::StatusCode::kOk
@@ -112,6 +116,7 @@ class Copy final : public ReplyWriter {
   const std::vector<uint8_t> bytes_;
 };
 
+// Calls over a single connection, without channels and without protobuf.
 class TransportLayer final : public Layer {
  public:
   TransportLayer(const base::SocketAddress& server,
@@ -120,6 +125,7 @@ class TransportLayer final : public Layer {
 
   absl::string_view name() const override { return "transport"; }
 
+  // Connects anew for each case; Release() ends the connection.
   absl::Status Prepare(const Case& /*measured*/) override {
     ASSIGN_OR_RETURN(connection_,
                      LoneConnection::Connect(
@@ -151,6 +157,8 @@ std::unique_ptr<Layer> NewTransportLayer(
   return std::make_unique<TransportLayer>(server, options);
 }
 
+// Answers in the fastest way that works: in place, from a buffer of registered
+// memory, or by a copy that waits for room.
 void TransportEcho::OnCall(ServerCall* call) {
   const absl::Span<const uint8_t> message = call->message();
   if (uint8_t* const out = call->BeginReply(message.size())) {
@@ -159,6 +167,7 @@ void TransportEcho::OnCall(ServerCall* call) {
   }
   ServerCall::Reply reply;
   reply.message_bytes = message.size();
+  // Longer replies are WRITTEN, which takes registered memory.
   if (message.size() > transport::kFrameReplyBytes) {
     absl::StatusOr<Buffer> buffer = call->AllocateReply(message.size());
     if (buffer.ok()) {

@@ -27,6 +27,7 @@ State& TheState() {
 }
 
 void Count(int field, uint64_t more = 1) {
+  // Relaxed order is enough, because a count guards no other data.
   TheState().counts[field].fetch_add(more, std::memory_order_relaxed);
 }
 
@@ -34,6 +35,7 @@ const ibv_context_ops& Original(const ibv_context* context) {
   return TheState().originals.find(context)->second;
 }
 
+// Counts one doorbell for the chain, and its work requests by opcode.
 int PostSend(ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** bad) {
   Count(VerbsCost::kPostSendsFieldNumber);
   for (const ibv_send_wr* work = chain; work != nullptr; work = work->next) {
@@ -59,6 +61,7 @@ int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* chain, ibv_recv_wr** bad) {
   return Original(srq->context).post_srq_recv(srq, chain, bad);
 }
 
+// Counts polls by whether they found something, and completions of sends.
 int PollCq(ibv_cq* cq, int room, ibv_wc* completions) {
   const int count = Original(cq->context).poll_cq(cq, room, completions);
   Count(count > 0 ? VerbsCost::kPollsFoundFieldNumber
@@ -81,6 +84,7 @@ int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
 }  // namespace
 
 void CountVerbs(ibv_context* context) {
+  // A context that is counted already must keep its originals.
   if (!TheState().originals.emplace(context, context->ops).second) return;
   context->ops.post_send = PostSend;
   context->ops.post_recv = PostRecv;
@@ -89,6 +93,8 @@ void CountVerbs(ibv_context* context) {
   context->ops.req_notify_cq = ReqNotifyCq;
 }
 
+// Sleeps are the voluntary context switches of the process, which the kernel
+// counts.
 VerbsCost VerbsCounted() {
   VerbsCost cost;
   for (int i = 0; i < VerbsCost::descriptor()->field_count(); ++i) {

@@ -41,6 +41,8 @@ VerbsEnd::VerbsEnd(const Provider& provider, CmId id, const VerbsHello& hello,
   status_ = Open();
 }
 
+// Reads the limits of device and port, derives the depths of all queues, and
+// refuses a case that does not fit them.
 absl::Status VerbsEnd::Plan() {
   ibv_device_attr device = {};
   int error = provider_.verbs.query_device(id_.context(), &device);
@@ -49,6 +51,7 @@ absl::Status VerbsEnd::Plan() {
   error = provider_.verbs.query_port(id_.context(), id_.port_num(), &port);
   if (error != 0) return ErrnoStatus("query_port", "", error);
   request_bytes_max_ = port.max_msg_sz;
+  // A READ and a WRITE for each part, and the SEND of the number.
   requests_of_echo_ =
       2 * std::max<uint64_t>(1, (hello_.size_bytes + request_bytes_max_ - 1) /
                                     request_bytes_max_) +
@@ -91,6 +94,8 @@ absl::Status VerbsEnd::Plan() {
   return absl::OkStatus();
 }
 
+// Makes domain, queues, memory and queue pair, in the order in which one needs
+// the other. The hello gets the address and key of the memory.
 absl::Status VerbsEnd::Open() {
   RETURN_IF_ERROR(Plan());
   const transport::VerbsOps& verbs = provider_.verbs;
@@ -142,9 +147,11 @@ transport::ConnectionParameters VerbsEnd::Parameters() const {
 VerbsEnd::~VerbsEnd() {
   // The peer may have gone first.
   id_.Disconnect().IgnoreError();
+  // The queue pair goes before the queues and the memory that it uses.
   id_.DestroyQp();
 }
 
+// A READ is never inline, because its memory is written.
 ibv_send_wr& VerbsEnd::Queue(ibv_wr_opcode opcode, size_t offset,
                              uint32_t length) {
   if (sends_.full()) FlushSends();
@@ -182,6 +189,7 @@ void VerbsEnd::FlushReceives() {
   if (error != 0) status_ = ErrnoStatus("post_recv", "", error);
 }
 
+// Stops at the first error, because nothing more is posted after it.
 absl::Span<const ibv_wc> VerbsEnd::Poll() {
   const int count = cq_.Poll(absl::MakeSpan(completions_));
   if (count < 0) {
@@ -205,6 +213,8 @@ void VerbsEnd::Arm() {
   status_.Update(cq_.RequestNotify());
 }
 
+// Adds a millisecond, because poll() counts in whole ones and would else return
+// too early.
 bool VerbsEnd::Wait(std::array<int, 2> fds, absl::Time until) {
   pollfd polled[] = {{.fd = channel_.fd(), .events = POLLIN, .revents = 0},
                      {.fd = fds[0], .events = POLLIN, .revents = 0},

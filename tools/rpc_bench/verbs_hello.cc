@@ -7,6 +7,7 @@
 
 namespace verbena::bench {
 
+// Chooses how the bytes move by operation and size.
 VerbsHello HelloOf(const Case& measured, bool events) {
   // Echoes of more bytes are moved by READs and WRITEs, as in large calls.
   constexpr uint64_t kBulkFromBytes = 8192;
@@ -24,6 +25,8 @@ VerbsHello HelloOf(const Case& measured, bool events) {
   return hello;
 }
 
+// Checks everything that sizes memory or chooses code, because any program may
+// connect.
 absl::StatusOr<VerbsHello> DecodeHello(absl::Span<const uint8_t> data) {
   constexpr uint32_t kMaxOutstanding = 1024;
   VerbsHello hello;
@@ -37,6 +40,7 @@ absl::StatusOr<VerbsHello> DecodeHello(absl::Span<const uint8_t> data) {
     return absl::InvalidArgumentError(
         "the peer is not the verbs layer of this version of rpc_bench");
   }
+  // Zero is refused first, because the memory is divided by it.
   if (hello.outstanding == 0 || hello.outstanding > kMaxOutstanding ||
       hello.size_bytes > kMaxVerbsMemoryBytes / hello.outstanding) {
     return absl::InvalidArgumentError(

@@ -55,6 +55,8 @@ class VerbsPipe final : public EchoPipe {
 
   void Start(int slot) override {
     check_.Stamp(end_.Slot(slot));
+    // A SEND without a receive at the server would be retried, and spoil the
+    // measurement.
     if (hello_.plan == VerbsPlan::kSendStream && sent_ == granted_) {
       waiting_.push_back(slot);
     } else {
@@ -62,12 +64,16 @@ class VerbsPipe final : public EchoPipe {
     }
   }
 
+  // Sends go out first. Without --events, or if something came, it does not
+  // wait.
   absl::Status Poll(Sink& sink, absl::Time until) override {
     end_.FlushSends();
     if (PollOnce(sink) > 0 || hello_.events == 0 || base::Now() >= until) {
       return end_.status();
     }
     end_.Arm();
+    // Polls once more, because a completion that came before the queue was
+    // armed wakes nobody.
     if (PollOnce(sink) == 0 && end_.status().ok()) end_.Wait({-1, -1}, until);
     return end_.status();
   }
@@ -93,6 +99,8 @@ class VerbsPipe final : public EchoPipe {
     return completions.size();
   }
 
+  // A receive means by plan: an echo, the number of an echo that was written,
+  // or receives that the server has posted again.
   void OnReceive(Sink& sink, const ibv_wc& completion) {
     switch (hello_.plan) {
       case VerbsPlan::kSmallEcho: {
@@ -122,6 +130,7 @@ class VerbsPipe final : public EchoPipe {
     }
   }
 
+  // A bulk echo sends the number of the slot alone; the server READs the bytes.
   void Send(int slot) {
     ++sent_;
     if (hello_.plan == VerbsPlan::kBulkEcho) {
@@ -185,6 +194,9 @@ class VerbsLayer final : public Layer {
 
   absl::string_view name() const override { return "verbs"; }
 
+  // Goes through the steps of the connection manager one by one. VerbsPipe
+  // posts its receives before Connect(), so that the server's first SEND finds
+  // one.
   absl::Status Prepare(const Case& measured) override {
     const transport::Provider& provider =
         transport::ChooseProvider(server_, device_);

@@ -154,6 +154,8 @@ class VerbsResponder {
 
 }  // namespace
 
+// Listens before the thread starts, so that a client can connect as soon as
+// this returns.
 absl::StatusOr<std::unique_ptr<VerbsServer>> VerbsServer::Start(
     const transport::Provider& provider, const base::SocketAddress& address) {
   ASSIGN_OR_RETURN(EventChannel channel, EventChannel::Create(provider));
@@ -176,6 +178,8 @@ VerbsServer::~VerbsServer() {
   thread_.join();
 }
 
+// Serves one client after the other. Between clients it sleeps until an event
+// comes or the destructor writes to stop_.
 void VerbsServer::Run() {
   while (!stopping_) {
     const absl::StatusOr<std::optional<CmEvent>> event = channel_.Poll();
@@ -194,6 +198,8 @@ void VerbsServer::Run() {
   }
 }
 
+// Serves one connection to its end. Receives are posted before Accept(), so
+// that the client's first SEND finds one.
 absl::Status VerbsServer::Serve(const CmEvent& request) {
   // The connection gets its own event channel. Meanwhile, requests of others to
   // connect wait in the listener's channel.
@@ -212,6 +218,7 @@ absl::Status VerbsServer::Serve(const CmEvent& request) {
   VerbsResponder responder(end, *hello);
   RETURN_IF_ERROR(end.status());
   transport::ConnectionParameters parameters = end.Parameters();
+  // No more READs than the client can answer at a time.
   parameters.initiator_depth =
       std::min(parameters.initiator_depth, request.initiator_depth);
   RETURN_IF_ERROR(end.id().Accept(parameters));

@@ -54,6 +54,7 @@ int FailToFind(const absl::Status& status) {
   return kUsage;
 }
 
+// Files win over the server's reflection, which it may not have.
 absl::StatusOr<std::unique_ptr<Schema>> SchemaOf(const Options& options) {
   if (options.proto_files.empty()) {
     return Schema::FromServer(options.channel, options.timeout);
@@ -120,6 +121,7 @@ int KeepAttachment(absl::Span<const uint8_t> attachment,
   return kUsage;
 }
 
+// Values of -bin keys are bytes, so they are shown in Base64.
 void ShowMetadata(absl::string_view which, const Metadata& metadata) {
   for (const auto& [key, value] : metadata) {
     std::cerr << which << " metadata: " << ShownLine(key) << ": "
@@ -139,12 +141,14 @@ std::string Signature(const google::protobuf::MethodDescriptor& method) {
                                 method.output_type()->full_name(), ")"));
 }
 
+// A later version of the protocol may have statuses without a name here.
 std::string NameOf(HealthCheckResponse::ServingStatus status) {
   const std::string& name = HealthCheckResponse::ServingStatus_Name(status);
   return name.empty() ? absl::StrCat("status ", static_cast<int>(status))
                       : name;
 }
 
+// Every status but SERVING counts as not serving, also one of a later version.
 int CodeOf(HealthCheckResponse::ServingStatus status) {
   return status == HealthCheckResponse::SERVING ? kDone : kNotServing;
 }
@@ -161,6 +165,8 @@ absl::StatusOr<std::string> ReadFile(absl::string_view flag,
       absl::StrCat("--", flag, ": ", path, " can't be read"));
 }
 
+// Asks the schema for its services, or for the file with the service, whose
+// methods it then prints.
 int List(const Options& options, const std::string& service) {
   const auto schema = SchemaOf(options);
   if (!schema.ok()) return FailToFind(schema.status());
@@ -194,6 +200,8 @@ int Describe(const Options& options, const std::string& symbol) {
   return kDone;
 }
 
+// Prepares everything that can fail without a call: schema, attachment, input.
+// Then it makes the call, and keeps what came with the response.
 int Call(const Options& options, const std::string& method,
          const CallInput& input) {
   const auto schema = SchemaOf(options);
@@ -206,6 +214,7 @@ int Call(const Options& options, const std::string& method,
   const absl::Status prepared =
       PrepareAttachment(**found, input, &attachment, &context);
   if (!prepared.ok()) return FailToFind(prepared);
+  // Requests that a person types may take any time.
   if (input.data == "-" && (*found)->client_streaming() &&
       !options.timeout_given) {
     context.set_timeout(absl::InfiniteDuration());
@@ -234,6 +243,7 @@ int Call(const Options& options, const std::string& method,
                         input.response_attachment);
 }
 
+// With --watch it prints changes until the call ends.
 int Health(const Options& options, const std::string& service, bool watch) {
   HealthStub stub(options.channel);
   ClientContext context;
@@ -255,6 +265,7 @@ int Health(const Options& options, const std::string& service, bool watch) {
   return status.ok() ? kDone : Fail(status);
 }
 
+// The first call connects, so its time is shown apart and not counted.
 int Ping(const Options& options, int count) {
   HealthStub stub(options.channel);
   std::vector<absl::Duration> times;

@@ -52,6 +52,8 @@ absl::StatusOr<std::string> JsonCall::ToBytes(const std::string& json) {
   return message->SerializeAsString();
 }
 
+// Responses of a stream stand on one line each, so that scripts can read them
+// one by one.
 absl::Status JsonCall::Print(const std::string& bytes, std::ostream& out) {
   const std::unique_ptr<Message> message(
       messages_.GetPrototype(method_.output_type())->New());
@@ -59,6 +61,7 @@ absl::Status JsonCall::Print(const std::string& bytes, std::ostream& out) {
   options.add_whitespace = !method_.server_streaming();
   options.preserve_proto_field_names = true;
   std::string json;
+  // Partial, so that a response without required fields is shown, too.
   if (!message->ParsePartialFromString(bytes) ||
       !google::protobuf::util::MessageToJsonString(*message, &json, options)
            .ok()) {
@@ -75,6 +78,7 @@ absl::Status JsonCall::WriteLines(std::istream& in,
   for (std::string line; std::getline(in, line);) {
     if (absl::StripAsciiWhitespace(line).empty()) continue;
     ASSIGN_OR_RETURN(std::string bytes, ToBytes(line));
+    // The call has ended; its status comes from Finish().
     if (!stream->Write(ByteMessage(std::move(bytes)))) break;
   }
   if (in.bad()) return absl::InvalidArgumentError(kUnreadable);
@@ -82,6 +86,9 @@ absl::Status JsonCall::WriteLines(std::istream& in,
   return absl::OkStatus();
 }
 
+// Reads a single request before the call begins, so that bad input makes no
+// call. Streams of either kind are made as bidi calls, with a thread that
+// prints.
 absl::Status JsonCall::Run(std::istream& in, std::ostream& out,
                            bool* bad_input) {
   std::string only;
@@ -89,6 +96,7 @@ absl::Status JsonCall::Run(std::istream& in, std::ostream& out,
     const std::optional<std::string> json = ReadAll(in);
     *bad_input = !json.has_value();
     if (*bad_input) return absl::InvalidArgumentError(kUnreadable);
+    // No input is an empty message, so that such methods need no request.
     const bool empty = absl::StripAsciiWhitespace(*json).empty();
     absl::StatusOr<std::string> bytes = ToBytes(empty ? "{}" : *json);
     *bad_input = !bytes.ok();
@@ -111,6 +119,7 @@ absl::Status JsonCall::Run(std::istream& in, std::ostream& out,
     while (printed.ok() && stream->Read(&response)) {
       printed = Print(response.bytes(), out);
     }
+    // Nobody would read what still comes.
     if (!printed.ok()) context_.TryCancel();
   });
   if (method_.client_streaming()) {
@@ -120,6 +129,7 @@ absl::Status JsonCall::Run(std::istream& in, std::ostream& out,
     stream->Write(ByteMessage(std::move(only)));
     stream->WritesDone();
   }
+  // Before Finish(), which takes the status when nothing is left to read.
   reader.join();
   const absl::Status ended = stream->Finish();
   *bad_input = !written.ok();

@@ -59,11 +59,13 @@ class Complaints final
   std::vector<std::string> lines_;
 };
 
+// Compiles .proto files as protoc does. Files are found as they are needed.
 class FileSchema final : public Schema {
  public:
   explicit FileSchema(const std::vector<std::string>& roots) {
     database_.RecordErrorsTo(&complaints_);
     pool_.EnforceWeakDependencies(true);
+    // Every root is the beginning of paths, and the first that has a file wins.
     for (const std::string& root : roots) tree_.MapPath("", root);
   }
 
@@ -108,6 +110,7 @@ class FileSchema final : public Schema {
   std::vector<const FileDescriptor*> files_;
 };
 
+// Learns files from the server, and keeps them for later questions.
 class ServerSchema final : public Schema {
  public:
   ServerSchema(std::shared_ptr<Channel> channel, absl::Duration timeout)
@@ -125,6 +128,8 @@ class ServerSchema final : public Schema {
     return names;
   }
 
+  // Asks the server for the files that define the symbol, and adds those that
+  // are new to the pool.
   absl::StatusOr<const FileDescriptor*> FindFile(
       absl::string_view symbol) override {
     ServerReflectionRequest request;
@@ -193,7 +198,9 @@ class ServerSchema final : public Schema {
         &context, absl::StrCat(service, "/ServerReflectionInfo"));
     ByteMessage answer;
     stream->Write(ByteMessage(request.SerializeAsString()));
+    // A single question: the server ends the stream behind its answer.
     stream->WritesDone();
+    // Finish() is called even without an answer, because its status says why.
     const bool answered = stream->Read(&answer);
     RETURN_IF_ERROR(stream->Finish());
     ServerReflectionResponse response;
@@ -225,6 +232,7 @@ std::unique_ptr<Schema> Schema::FromServer(std::shared_ptr<Channel> channel,
   return std::make_unique<ServerSchema>(std::move(channel), timeout);
 }
 
+// Descriptors know methods by names with dots only.
 absl::StatusOr<const MethodDescriptor*> Schema::FindMethod(
     absl::string_view name) {
   const std::string full_name =
@@ -237,6 +245,8 @@ absl::StatusOr<const MethodDescriptor*> Schema::FindMethod(
       absl::StrCat("\"", name, "\" is no method, but something else"));
 }
 
+// Asks the pool for one kind of name after the other, because it has no search
+// over all kinds.
 absl::StatusOr<std::string> Schema::Describe(absl::string_view symbol) {
   const std::string name =
       absl::StrReplaceAll(absl::StripPrefix(symbol, "/"), {{"/", "."}});

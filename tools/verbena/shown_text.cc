@@ -20,6 +20,8 @@ uint32_t ReadCharacter(absl::string_view text, size_t* bytes) {
   *bytes = 1;
   if (first < 0x80) return first;
   const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  // 0xc0 and 0xc1 begin only overlong forms, and above 0xf4 there is no
+  // Unicode.
   if (first < 0xc2 || first > 0xf4 || text.size() < length) return kInvalid;
   uint32_t character = first & (0x7fu >> length);
   for (size_t i = 1; i < length; ++i) {
@@ -35,6 +37,8 @@ uint32_t ReadCharacter(absl::string_view text, size_t* bytes) {
   return character;
 }
 
+// Control characters could drive the terminal, and marks of direction could
+// show text in another order than it has.
 bool IsHarmless(uint32_t character) {
   if (character < 0x20 || character == kInvalid) return false;
   if (character >= 0x7f && character <= 0x9f) return false;
@@ -45,6 +49,8 @@ bool IsHarmless(uint32_t character) {
          (character < 0x2060 || character > 0x206f);
 }
 
+// Escapes whole characters that are harmful, and single bytes that are no
+// UTF-8.
 std::string Shown(absl::string_view text, bool newlines_stay) {
   std::string shown;
   while (!text.empty()) {

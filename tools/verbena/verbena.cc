@@ -75,11 +75,13 @@ wrong; 64 plus the number of the status code if a call ended with an error, as
 68 (DEADLINE_EXCEEDED) and 78 (UNAVAILABLE). --help lists all flags.
 )";
 
+// Uses credentials only if both flags of the secret are given.
 absl::StatusOr<std::shared_ptr<Channel>> ChannelTo(const std::string& target) {
   ChannelOptions options;
   options.device = absl::GetFlag(FLAGS_device);
   const std::string path = absl::GetFlag(FLAGS_secret_file);
   const std::string key = absl::GetFlag(FLAGS_secret_key);
+  // A secret is of use only with the name of its key.
   if (path.empty() != key.empty()) {
     return absl::InvalidArgumentError(
         "--secret-file and --secret-key go together: one of them is empty");
@@ -91,6 +93,8 @@ absl::StatusOr<std::shared_ptr<Channel>> ChannelTo(const std::string& target) {
       options);
 }
 
+// Takes the timeout from the flag, or the default of the command. A watch has
+// none.
 absl::StatusOr<Options> OptionsFor(const std::string& target, bool endless) {
   Options options;
   RETURN_IF_ERROR(base::SocketAddress::CheckForm(target));
@@ -146,11 +150,14 @@ bool IsCommandLine(const std::string& command, size_t words) {
   return command == "ping" && words == 2;
 }
 
+// For errors of the command line, before anything was connected.
 int Refuse(absl::string_view message) {
   std::cerr << "verbena: " << message << std::endl;
   return kUsage;
 }
 
+// Checks the whole command line before it connects, so that a wrong flag costs
+// no call.
 int Run(const std::vector<std::string>& words) {
   const std::string command = words.empty() ? "" : words[0];
   if (!IsCommandLine(command, words.size())) {

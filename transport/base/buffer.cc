@@ -7,11 +7,14 @@
 namespace verbena::transport {
 namespace {
 
+// Alignment that Buffer promises. Copies are fastest from and to multiples of
+// it (kPartAlignment in wire/placement.h).
 constexpr std::align_val_t kAlignment{64};
 
 // The block of plain memory, which is its own owner.
 struct PlainBlock final : BufferBlock, BufferOwner {
   void Recycle(BufferBlock* /*block*/) override {
+    // The last Buffer has gone, so nothing refers to the block any more.
     operator delete(data, kAlignment);
     delete this;
   }
@@ -40,6 +43,7 @@ Buffer Buffer::PlainIfAny(size_t bytes) {
 
 void Buffer::Narrow(size_t offset, size_t bytes) {
   CHECK_GT(bytes, 0u);
+  // Compared by a difference, because offset + bytes could overflow.
   CHECK(offset <= size_ && bytes <= size_ - offset)
       << bytes << " bytes at " << offset << " of " << size_;
   data_ += offset;

@@ -28,11 +28,14 @@ Moment Look() {
     const uint64_t taken = CycleNow() - before;
     if (taken >= least) continue;
     least = taken;
+    // The clock was read about halfway between the two looks at the counter.
     best = {nanos, before + taken / 2};
   }
   return best;
 }
 
+// Looks at both counters twice, with kMeasuredNanos between the looks. If the
+// clock stands, as in a simulation, the cycles end the wait.
 CycleRate Measure() {
   const Moment begin = Look();
   while (NowNanos() - begin.nanos < kMeasuredNanos) {

@@ -31,6 +31,8 @@ absl::Status CheckRange(uint32_t value, uint32_t least, uint32_t most,
 // REQUIRES: CheckMessageLimit() accepts the message.
 absl::Status CheckMemory(uint64_t bytes, uint64_t message, const char* name) {
   const uint64_t least =
+      // Pools begin with a region of one of these sizes, so fewer bytes cannot
+      // be registered.
       std::max(std::max(kFirstArenaBytes, kFirstBulkRegionBytes),
                std::bit_ceil(message));
   if (bytes >= least) return absl::OkStatus();
@@ -42,12 +44,15 @@ absl::Status CheckMemory(uint64_t bytes, uint64_t message, const char* name) {
 }  // namespace
 
 void SetDefaultMemory(EndpointOptions* options) {
+  // Rounded up as the pools do: see CheckMemory().
   options->max_arena_bytes = options->max_bulk_bytes =
       std::max(kDefaultLargeBytes,
                2 * (std::bit_ceil(options->max_send_message_bytes) +
                     std::bit_ceil(options->max_receive_message_bytes)));
 }
 
+// Checks the limits of messages first, because CheckMemory() rounds them up to
+// powers of two and relies on their range.
 absl::Status CheckOptions(const EndpointOptions& options) {
   for (const absl::Status& status :
        {CheckMessageLimit(options.max_receive_message_bytes,
@@ -73,6 +78,7 @@ absl::Status CheckOptions(const EndpointOptions& options) {
         CheckPositive(options.stall_timeout, "stall_timeout")}) {
     if (!status.ok()) return status;
   }
+  // Zero is valid: a poller then never spins.
   if (options.spin_budget < absl::ZeroDuration()) {
     return absl::InvalidArgumentError("spin_budget must not be negative");
   }

@@ -16,11 +16,19 @@ Log& Log::OfProcess() {
 
 void Log::Set(LogSink sink, LogSeverity least) {
   const MutexLock lock(mutex_);
+  // Under the lock of Write(), so the old sink gets nothing more. Swapped, so
+  // that it is destroyed only after the lock is released.
   sink_.swap(sink);
+  // Relaxed order is enough, because `least_` guards no other data: the mutex
+  // guards the sink.
   least_.store(least, std::memory_order_relaxed);
 }
 
+// Counts entries by seconds of base::Now(), and passes on the first
+// kMostASecond of each. The first entry after a gap is preceded by a note of
+// the gap.
 void Log::Write(LogSeverity severity, absl::string_view text) {
+  // Checked before the lock, so that entries nobody wants cost no lock.
   if (!Wants(severity)) return;
   const MutexLock lock(mutex_);
   const absl::Time now = Now();

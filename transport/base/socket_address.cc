@@ -31,10 +31,13 @@ absl::Status BadAddress(absl::string_view text, absl::string_view problem) {
                    "[::1]:50051 or host.example:50051"));
 }
 
+// Whether the scope of such an address is an interface, which then has a name.
 bool IsLinkLocal(const in6_addr& address) {
   return IN6_IS_ADDR_LINKLOCAL(&address) || IN6_IS_ADDR_MC_LINKLOCAL(&address);
 }
 
+// Finds the colon between host and port first, then checks each of the two, so
+// that every error names the part that is wrong.
 absl::StatusOr<HostAndPort> Split(absl::string_view text) {
   absl::string_view host;
   absl::string_view port;
@@ -52,6 +55,7 @@ absl::StatusOr<HostAndPort> Split(absl::string_view text) {
     if (colon == text.npos) return BadAddress(text, "the port is missing");
     host = text.substr(0, colon);
     port = text.substr(colon + 1);
+    // Before the colons of the host are counted, because a scheme has one too.
     if (absl::StrContains(text, "//")) {
       return BadAddress(text, "it has a scheme");
     }
@@ -65,6 +69,7 @@ absl::StatusOr<HostAndPort> Split(absl::string_view text) {
       return BadAddress(text, "the host has a blank or unprintable character");
     }
   }
+  // SimpleAtoi() would accept a sign, and blanks around the number.
   for (const char c : port) {
     if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) {
       return BadAddress(text, "the port is not a number");
@@ -81,6 +86,8 @@ absl::StatusOr<HostAndPort> Split(absl::string_view text) {
   return result;
 }
 
+// Names the host in the message, and chooses the code by whether another
+// attempt may succeed.
 absl::Status ResolverError(absl::string_view host, int error) {
   const std::string message = absl::StrCat(
       "cannot resolve host \"", host, "\": ",
@@ -91,6 +98,8 @@ absl::Status ResolverError(absl::string_view host, int error) {
       return absl::NotFoundError(message);
     case EAI_MEMORY:
       return absl::ResourceExhaustedError(message);
+    // Other failures may pass, for instance when the name server answers again,
+    // so the caller may retry.
     default:
       return absl::UnavailableError(message);
   }
@@ -103,6 +112,8 @@ absl::StatusOr<std::vector<SocketAddress>> SocketAddress::Resolve(
   return Resolve(text, 0);
 }
 
+// Resolves the host, and gives each result the port. Fails if no result is of
+// IPv4 or IPv6.
 absl::StatusOr<std::vector<SocketAddress>> SocketAddress::Resolve(
     absl::string_view text, int resolver_flags) {
   ASSIGN_OR_RETURN(const HostAndPort parts, Split(text));
@@ -112,16 +123,20 @@ absl::StatusOr<std::vector<SocketAddress>> SocketAddress::Resolve(
   // Without it there is a result for each protocol that an address serves.
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
+  // The port is not passed: Split() has checked it, and it is equal in all
+  // results.
   const int error = ::getaddrinfo(parts.host.c_str(), nullptr, &hints, &list);
   if (error != 0) return ResolverError(parts.host, error);
   std::vector<SocketAddress> addresses;
   for (const addrinfo* info = list; info != nullptr; info = info->ai_next) {
     SocketAddress address = FromSockaddr(info->ai_addr);
+    // A family that is neither IPv4 nor IPv6.
     if (address.empty()) continue;
     address.set_port(parts.port);
     addresses.push_back(address);
   }
   ::freeaddrinfo(list);
+  // Every result was of another family.
   if (addresses.empty()) return ResolverError(parts.host, EAI_NODATA);
   return addresses;
 }
@@ -138,6 +153,7 @@ absl::Status SocketAddress::CheckForm(absl::string_view text) {
   return Split(text).status();
 }
 
+// AI_NUMERICHOST keeps getaddrinfo() from asking a name server.
 absl::StatusOr<SocketAddress> SocketAddress::ParseNumeric(
     absl::string_view text) {
   ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses,
@@ -145,6 +161,7 @@ absl::StatusOr<SocketAddress> SocketAddress::ParseNumeric(
   return addresses.front();
 }
 
+// Copies only the bytes of the family, because `address` may end behind them.
 SocketAddress SocketAddress::FromSockaddr(const sockaddr* address) {
   SocketAddress result;
   if (address == nullptr) return result;
@@ -216,11 +233,15 @@ bool SocketAddress::SharesNetworkWith(const SocketAddress& other) const {
     return storage_.v4.sin_addr.s_addr == other.storage_.v4.sin_addr.s_addr;
   }
   const in6_addr& address = storage_.v6.sin6_addr;
+  // IPv4-mapped addresses agree in the first half whatever network they are of,
+  // so all of the address counts.
   const size_t bytes =
       IN6_IS_ADDR_V4MAPPED(&address) ? sizeof(address) : sizeof(address) / 2;
   return std::memcmp(&address, &other.storage_.v6.sin6_addr, bytes) == 0;
 }
 
+// Prints the shortest form, which inet_ntop() gives, and the interface behind
+// '%' if the address is of one link.
 std::string SocketAddress::HostString() const {
   char text[INET6_ADDRSTRLEN];
   if (family() == AF_INET) {

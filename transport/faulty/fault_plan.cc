@@ -19,6 +19,8 @@ void FaultPlan::FailCall(absl::string_view function, uint64_t nth, int error,
                          uint64_t count) {
   CHECK(nth > 0 && count > 0 && error > 0);
   const base::MutexLock lock(mutex_);
+  // `count` may be the largest number, for all calls from the nth on, so the
+  // sum must not wrap around.
   const uint64_t last = count > std::numeric_limits<uint64_t>::max() - nth
                             ? std::numeric_limits<uint64_t>::max()
                             : nth + count - 1;
@@ -67,12 +69,16 @@ void FaultPlan::Misreport(uint64_t nth, Lie lie) {
 
 void FaultPlan::Damage(ibv_wr_opcode opcode, uint32_t least, uint32_t most,
                        uint32_t offset) {
+  // The damaged byte lies in the shortest request that fits.
   CHECK(offset < least && least <= most);
   const base::MutexLock lock(mutex_);
   damages_.push_back({opcode, least, most, offset});
 }
 
+// Carries out the first plan that fits, and forgets it. Plans behind it are for
+// later work requests.
 uint8_t* FaultPlan::OnWorkRequest(const ibv_send_wr& request) {
+  // `offset` counts within one element.
   if (request.num_sge != 1) return nullptr;
   const base::MutexLock lock(mutex_);
   for (auto damage = damages_.begin(); damage != damages_.end(); ++damage) {
@@ -107,6 +113,7 @@ void FaultPlan::DropEvent(rdma_cm_event_type type, uint64_t nth) {
 
 void FaultPlan::ReplaceEvent(rdma_cm_event_type type, uint64_t nth,
                              rdma_cm_event_type with, int status) {
+  // The new id of a request has no owner if the program never learns of it.
   CHECK(type != RDMA_CM_EVENT_CONNECT_REQUEST) << "drop it instead";
   const base::MutexLock lock(mutex_);
   event_faults_[{type, nth}].replacement = {with, status};
@@ -133,6 +140,8 @@ uint64_t FaultPlan::completions() const {
 int FaultPlan::OnCall(absl::string_view function, bool may_fail) {
   const base::MutexLock lock(mutex_);
   const uint64_t number = ++calls_[std::string(function)];
+  // From this call on, the call itself included: the caller asks
+  // device_is_gone() afterwards.
   if (number == removal_.second && function == removal_.first) {
     gone_ = true;
     Note(absl::StrCat(function, " call ", number, ": the device is gone"));
@@ -147,6 +156,7 @@ int FaultPlan::OnCall(absl::string_view function, bool may_fail) {
     if (fault.error != 0) error = fault.error;
     delay += fault.delay;
   }
+  // Drawn last, so that a planned error stays as it was planned.
   if (error == 0 && may_fail && calls_per_fault_ > 0 &&
       random_() % calls_per_fault_ == 0) {
     error = ENOMEM;
@@ -157,6 +167,8 @@ int FaultPlan::OnCall(absl::string_view function, bool may_fail) {
   if (delay > absl::ZeroDuration()) {
     Note(absl::StrCat(function, " call ", number, ": late by ",
                       absl::FormatDuration(delay)));
+    // WaitUntil() lets go of the mutex meanwhile, so a call that is late holds
+    // up no other.
     const uint64_t releases = releases_;
     const absl::Time until = base::Now() + delay;
     while (releases_ == releases && released_.WaitUntil(mutex_, until)) {
@@ -165,6 +177,8 @@ int FaultPlan::OnCall(absl::string_view function, bool may_fail) {
   return error;
 }
 
+// A count and not a flag: calls that are late from now on wait for the next
+// release.
 void FaultPlan::ReleaseCalls() {
   const base::MutexLock lock(mutex_);
   ++releases_;
@@ -173,6 +187,8 @@ void FaultPlan::ReleaseCalls() {
 
 FaultPlan::Completion FaultPlan::OnCompletion() {
   const base::MutexLock lock(mutex_);
+  // Counted whether a fault is planned or not: a plan names the n-th completion
+  // of all.
   const auto found = completion_faults_.find(++completions_);
   if (found == completion_faults_.end()) return {};
   const Completion& fault = found->second;
@@ -186,6 +202,7 @@ bool FaultPlan::completions_are_stalled() const {
   return stalled_;
 }
 
+// Counts events by their type: a plan names the n-th of a type.
 FaultPlan::Event FaultPlan::OnEvent(rdma_cm_event_type type) {
   const base::MutexLock lock(mutex_);
   const uint64_t number = ++events_[type];

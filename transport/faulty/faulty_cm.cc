@@ -22,6 +22,7 @@ constexpr auto kNever = Entry<kName, kEntry, FailsWith::kMinusOne, false>::Call;
 
 int BindAddr(rdma_cm_id* id, sockaddr* address) {
   const int result = kMay<"bind_addr", &CmOps::bind_addr>(id, address);
+  // Binding gives the id its device, which no other thread uses yet.
   PatchDataPath(id->verbs);
   return result;
 }
@@ -35,6 +36,7 @@ int CreateId(rdma_event_channel* channel, rdma_cm_id** id, void* context,
 }
 
 void DestroyEventChannel(rdma_event_channel* channel) {
+  // Before it ends, because another object may get its address at once.
   State().Disown(channel);
   State().base().cm.destroy_event_channel(channel);
 }
@@ -43,6 +45,7 @@ void DestroyEventChannel(rdma_event_channel* channel) {
 bool IsTooMuch(const ibv_qp_cap& wanted) {
   const DeviceNumbers* const numbers = State().Numbers();
   if (numbers == nullptr) return false;
+  // No device reports its inline bytes: create_qp refuses those that want more.
   const auto most = static_cast<uint32_t>(numbers->work_requests);
   if (wanted.max_inline_data <= numbers->inline_bytes &&
       wanted.max_send_wr <= most && wanted.max_recv_wr <= most) {
@@ -74,6 +77,8 @@ int Connect(rdma_cm_id* id, rdma_conn_param* parameters) {
   return kMay<"connect", &CmOps::connect>(id, parameters);
 }
 
+// The connection manager works on without its device, but for this function,
+// which makes an object of the device.
 int CreateQp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attributes) {
   if (State().DeviceIsGone()) {
     errno = EIO;
@@ -87,6 +92,7 @@ int CreateQp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attributes) {
 }
 
 void DestroyQp(rdma_cm_id* id) {
+  // Before it ends, as in DestroyEventChannel().
   State().Disown(id->qp);
   State().base().cm.destroy_qp(id);
 }
@@ -94,9 +100,12 @@ void DestroyQp(rdma_cm_id* id) {
 // Acknowledges an event that nobody will read, and destroys the new id of a
 // connection request, which nobody would own.
 void Drop(rdma_cm_event* event) {
+  // Read before the acknowledgement, which frees the event.
   rdma_cm_id* const id =
       event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->id : nullptr;
   State().base().cm.ack_cm_event(event);
+  // After the acknowledgement, because destroy_id waits until every event of
+  // the id is acknowledged.
   if (id != nullptr) State().base().cm.destroy_id(id);
 }
 
@@ -107,6 +116,8 @@ void Replace(rdma_cm_event& event,
   event.param.conn = {};  // A failure brings no parameters.
 }
 
+// Takes events from the provider below until the plan lets one through. Dropped
+// events are consumed, so the program sees the next one.
 int GetCmEvent(rdma_event_channel* channel, rdma_cm_event** event) {
   while (true) {
     const int result =
@@ -120,6 +131,7 @@ int GetCmEvent(rdma_event_channel* channel, rdma_cm_event** event) {
       continue;
     }
     if (fault.replacement.has_value()) Replace(got, *fault.replacement);
+    // Owned from here on, because the program has to destroy it.
     if (got.event == RDMA_CM_EVENT_CONNECT_REQUEST) State().Own(got.id);
     return 0;
   }
@@ -127,6 +139,8 @@ int GetCmEvent(rdma_event_channel* channel, rdma_cm_event** event) {
 
 }  // namespace
 
+// Random faults spare the entries that destroy, acknowledge or deliver events,
+// because no program can go on without them.
 CmOps FaultyCm(const CmOps& base) {
   CmOps ops = base;
   ops.accept = Accept;

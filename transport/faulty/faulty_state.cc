@@ -13,6 +13,8 @@ constexpr uint8_t kDamage = 1;  // The bit that is turned in a damaged byte.
 // Turning this bit makes an unused number of one that is in use.
 constexpr uint32_t kUnused = 0x400000;
 
+// Changes one field so that it cannot be right. Lie::kTwice is left to
+// Filter(), which hands the completion out again.
 void Tell(FaultPlan::Lie lie, ibv_wc* completion) {
   switch (lie) {
     case FaultPlan::Lie::kUnknownNumber:
@@ -43,6 +45,7 @@ FaultyState& FaultyState::Get() {
 void FaultyState::Set(const Provider* base, FaultPlan* plan) {
   const base::MutexLock lock(mutex_);
   if (base == nullptr) {
+    // Objects that are left would be used without a provider below.
     CHECK(owned_.empty()) << owned_.size()
                           << " objects of the faulty provider are left";
   }
@@ -73,6 +76,8 @@ bool FaultyState::DeviceIsGone() {
 
 int FaultyState::OnVerb(absl::string_view function, bool may_fail) {
   const int error = OnCall(function, may_fail);
+  // Asked after the call was counted, because this very call may be the one
+  // that removes the device.
   return error == 0 && DeviceIsGone() ? EIO : error;
 }
 
@@ -86,9 +91,13 @@ FaultPlan::Event FaultyState::OnEvent(rdma_cm_event_type type) {
   return plan_ == nullptr ? FaultPlan::Event() : plan_->OnEvent(type);
 }
 
+// Replaces only the five functions of the data path, so that all others of the
+// device stay.
 void FaultyState::Patch(ibv_context* context,
                         const ibv_context_ops& replacement) {
   const base::MutexLock lock(mutex_);
+  // If the context was patched before, its pointers are our own, and must not
+  // replace the originals.
   if (!originals_.emplace(context, context->ops).second) return;
   context->ops.poll_cq = replacement.poll_cq;
   context->ops.post_recv = replacement.post_recv;
@@ -97,6 +106,7 @@ void FaultyState::Patch(ibv_context* context,
   context->ops.req_notify_cq = replacement.req_notify_cq;
 }
 
+// Does nothing for a context that was never seen.
 void FaultyState::Forget(ibv_context* context) {
   const base::MutexLock lock(mutex_);
   const auto found = originals_.find(context);
@@ -126,6 +136,7 @@ void FaultyState::OwnQueuePair(ibv_qp* qp) {
 bool FaultyState::Disown(const void* object) {
   const base::MutexLock lock(mutex_);
   const bool owned = owned_.erase(object) > 0;
+  // `object` may be of any kind, and is only compared.
   held_.erase(static_cast<const ibv_cq*>(object));
   std::erase_if(queue_pairs_,
                 [object](const auto& entry) { return entry.second == object; });
@@ -142,6 +153,8 @@ size_t FaultyState::owned() {
   return owned_.size();
 }
 
+// Damages a SEND or WRITE in place, before it is posted, and notes a READ for
+// Filter().
 void FaultyState::OnPostSend(const ibv_qp* qp, const ibv_send_wr* request) {
   const base::MutexLock lock(mutex_);
   if (plan_ == nullptr) return;
@@ -149,6 +162,8 @@ void FaultyState::OnPostSend(const ibv_qp* qp, const ibv_send_wr* request) {
     uint8_t* const byte = plan_->OnWorkRequest(*request);
     if (byte == nullptr) continue;
     if (request->opcode == IBV_WR_RDMA_READ) {
+      // The bytes of a READ are not there yet: Filter() damages them when they
+      // are.
       damaged_reads_[{qp->qp_num, request->wr_id}] = byte;
     } else {
       *byte ^= kDamage;
@@ -178,12 +193,16 @@ int FaultyState::Filter(ibv_cq* cq, int count, const ibv_wc* reported,
     next.polls_left = fault.delay_polls;
     if (fault.status != IBV_WC_SUCCESS) {
       next.completion.status = fault.status;
+      // A device that reports an error leaves the queue pair in the error
+      // state.
       Break(next.completion.qp_num);
     }
     Tell(fault.lie, &next.completion);
     held.push_back(next);
     if (fault.lie == FaultPlan::Lie::kTwice) held.push_back(next);
   }
+  // After they were counted: stalled completions stay in `held`, in their
+  // order.
   if (plan_ != nullptr && plan_->completions_are_stalled()) return 0;
   int handed_out = 0;
   while (handed_out < count && !held.empty()) {
@@ -201,9 +220,13 @@ void FaultyState::EndDelays(const ibv_cq* cq) {
   const base::MutexLock lock(mutex_);
   const auto found = held_.find(cq);
   if (found == held_.end()) return;
+  // All of them, so that one poll after arming finds the queue as the device
+  // has it.
   for (Held& held : found->second) held.polls_left = 0;
 }
 
+// Calls the provider below, so that the plan neither counts nor fails this
+// call.
 void FaultyState::Break(uint32_t qp_num) {
   const auto found = queue_pairs_.find(qp_num);
   if (found == queue_pairs_.end() || base_ == nullptr) return;

@@ -31,10 +31,14 @@ constexpr auto kEnds =
 // polled just now, if some completions were late.
 int PollCq(ibv_cq* cq, int count, ibv_wc* out) {
   const ibv_context_ops original = State().Original(cq->context);
+  // Asking for no completions only runs a software device. Queues made through
+  // the provider's own table share the context, and pass.
   if (count <= 0 || !State().Owns(cq)) {
     return original.poll_cq(cq, count, out);
   }
+  // Random faults spare polling, without which nobody can go on.
   if (State().OnCall("poll_cq", false) != 0) return -1;
+  // A device that is gone reports nothing, not even what it had flushed.
   if (State().DeviceIsGone()) return 0;
   std::array<ibv_wc, 16> reported;
   const int polled = original.poll_cq(
@@ -47,6 +51,8 @@ int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
   if (State().Owns(cq)) {
     const int error = State().OnVerb("req_notify_cq", true);
     if (error != 0) return error;
+    // A thread that arms the queue and polls once more must find what is late,
+    // or it would sleep for ever.
     State().EndDelays(cq);
   }
   return State().Original(cq->context).req_notify_cq(cq, solicited_only);
@@ -59,6 +65,8 @@ int PostSend(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad) {
       *bad = request;
       return error;
     }
+    // Before the device sees the request, because it may copy inline bytes at
+    // once.
     State().OnPostSend(qp, request);
   }
   return State().Original(qp->context).post_send(qp, request, bad);
@@ -100,16 +108,21 @@ int CloseDevice(ibv_context* context) {
   // when it closes the context.
   State().Forget(context);
   const int error = kNever<"close_device", &VerbsOps::close_device>(context);
+  // The context lives on, so its data path leads through the plan again.
   if (error != 0) PatchDataPath(context);
   return error;
 }
 
+// Lowers what the device below reports, and never raises it, because the device
+// below still has to make the objects.
 int QueryDevice(ibv_context* context, ibv_device_attr* out) {
   const int error = kMay<"query_device", &VerbsOps::query_device>(context, out);
   const DeviceNumbers* const numbers = State().Numbers();
   if (error != 0 || numbers == nullptr) return error;
   out->max_qp_wr = std::min(out->max_qp_wr, numbers->work_requests);
   out->max_srq_wr = std::min(out->max_srq_wr, numbers->shared_receives);
+  // Without shared receives there are no such queues at all, as on irdma and
+  // erdma.
   if (numbers->shared_receives == 0) out->max_srq = 0;
   out->max_cqe = std::min(out->max_cqe, numbers->completions);
   out->max_qp_rd_atom = std::min(out->max_qp_rd_atom, numbers->reads_answered);
@@ -160,6 +173,8 @@ void PatchDataPath(ibv_context* context) {
   State().Patch(context, ops);
 }
 
+// Entries that end objects, acknowledge or deliver fail only when the plan
+// names them. Others may fail at random as well.
 VerbsOps FaultyVerbs(const VerbsOps& base) {
   constexpr FailsWith kMinusOne = FailsWith::kMinusOne;
   VerbsOps ops = base;

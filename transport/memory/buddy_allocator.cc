@@ -27,6 +27,7 @@ BuddyAllocator::BuddyAllocator(uint64_t capacity) : capacity_(capacity) {
   CHECK(std::has_single_bit(capacity)) << capacity;
   CHECK_GE(capacity, kMinBlockBytes);
   CHECK_LE(capacity, kMaxCapacity);
+  // Every node begins as free: on the level of order k each holds k + 1.
   const uint64_t leaves = capacity / kMinBlockBytes;
   largest_.resize(2 * leaves);
   uint8_t order = OrderOf(capacity);
@@ -36,6 +37,8 @@ BuddyAllocator::BuddyAllocator(uint64_t capacity) : capacity_(capacity) {
   }
 }
 
+// Walks down to a free range of the next power of two and takes the block from
+// its front. On the way back up it corrects the entries.
 std::optional<uint64_t> BuddyAllocator::Allocate(uint64_t bytes) {
   CHECK_GT(bytes, 0u);
   if (bytes > capacity_) return std::nullopt;
@@ -71,8 +74,11 @@ void BuddyAllocator::Free(uint64_t offset, uint64_t bytes) {
   CHECK(offset % range_bytes == 0) << offset << " is not a block of " << bytes;
 
   uint8_t order = OrderOf(range_bytes);
+  // In heap order, a level of n nodes begins with node n; this level has
+  // capacity_ / range_bytes.
   uint64_t node = (capacity_ + offset) / range_bytes;
   Give(node, order, block_bytes);
+  // Update() joins the range with its buddy wherever both are free.
   while (node > 1) {
     node /= 2;
     Update(node, ++order);
@@ -88,6 +94,7 @@ void BuddyAllocator::Take(uint64_t node, uint8_t order, uint64_t bytes) {
     return;
   }
   if (bytes > half) {
+    // The first half is taken as a whole, so nodes below it stay as they were.
     largest_[2 * node] = 0;
     Take(2 * node + 1, order - 1, bytes - half);
   } else {
@@ -96,6 +103,8 @@ void BuddyAllocator::Take(uint64_t node, uint8_t order, uint64_t bytes) {
   largest_[node] = std::max(largest_[2 * node], largest_[2 * node + 1]);
 }
 
+// Visits the pieces that Take() took for a block of that size, so a block that
+// was not allocated so is found out.
 void BuddyAllocator::Give(uint64_t node, uint8_t order, uint64_t bytes) {
   const uint64_t half = (kMinBlockBytes << order) / 2;
   if (bytes == 2 * half) {

@@ -14,8 +14,11 @@ namespace {
 // Indices of regions have 16 bits.
 constexpr uint32_t kRegionsMax = UINT16_MAX + 1;
 
+// Checks each option by itself, then whether the largest buffer fits a region
+// and the limit.
 absl::Status CheckOptions(const BufferPool::Options& options) {
   const uint64_t first = options.first_region_bytes;
+  // Buddy allocators divide powers of two.
   if (!std::has_single_bit(first) || first < BuddyAllocator::kMinBlockBytes ||
       first > PoolCore::kRegionBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -33,6 +36,7 @@ absl::Status CheckOptions(const BufferPool::Options& options) {
         absl::StrCat("at most ", options.max_regions,
                      " regions: must be from 1 to ", kRegionsMax));
   }
+  // A buffer lies within one region, in a range of the next power of two.
   const uint64_t promised = std::bit_ceil(options.largest_bytes);
   if (promised > std::min(options.max_bytes, PoolCore::kRegionBytesMax)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -57,10 +61,14 @@ Buffer BufferSource::AllocateSpare(size_t bytes) const {
     absl::StatusOr<Buffer> buffer = core_->AllocateSpare(bytes);
     if (buffer.ok()) return *std::move(buffer);
   }
+  // Plain memory serves as well where nothing is to spare, at the cost of a
+  // copy.
   return Buffer::PlainIfAny(bytes);
 }
 
 BufferPool::~BufferPool() {
+  // Buffers that still exist are users of the core as well, and keep its
+  // memory.
   core_->Close();
   core_->RemoveUser();
 }

@@ -55,6 +55,8 @@ uint8_t* MapReservedHugePages(size_t bytes) {
 
 }  // namespace
 
+// Tries pages of 2 MiB that are set aside. Otherwise memory of 2 MiB and more
+// is mapped with one huge page too many, and cut to begin at a boundary.
 absl::StatusOr<MappedMemory> MappedMemory::Create(size_t bytes) {
   if (bytes == 0) return absl::InvalidArgumentError("memory of zero bytes");
   const size_t page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -64,6 +66,7 @@ absl::StatusOr<MappedMemory> MappedMemory::Create(size_t bytes) {
   const size_t mapped_bytes =
       (bytes + page_bytes - 1) / page_bytes * page_bytes;
   const bool huge = mapped_bytes >= kHugePageBytes;
+  // Whole huge pages only: munmap() refuses a part of one.
   if (bytes % kHugePageBytes == 0) {
     uint8_t* const data = MapReservedHugePages(bytes);
     if (data != nullptr) return MappedMemory(data, bytes);

@@ -27,6 +27,9 @@ absl::Status PoolCore::AddFirstRegion() {
       .status();
 }
 
+// Empties the lists first, so that unused() sees which regions have no block
+// out. Memory that is freed here is not allocated again, as AllocateSlow()
+// refuses from now on.
 void PoolCore::Close() {
   const base::MutexLock lock(mutex_);
   closed_ = true;
@@ -39,6 +42,8 @@ void PoolCore::Close() {
   }
 }
 
+// Tries the regions as they are, then with the blocks of all lists joined, and
+// grows only if that is not enough.
 absl::StatusOr<Buffer> PoolCore::AllocateSlow(size_t bytes,
                                               PoolAccount* account) {
   if (bytes > kRegionBytesMax) {
@@ -68,11 +73,14 @@ PoolBlock* PoolCore::TakeFromRegions(SizeClass size) {
   return nullptr;
 }
 
+// Allocates from one region, and describes the block by a descriptor that is
+// unused, or else new.
 PoolBlock* PoolCore::TakeFromRegion(size_t index, SizeClass size) {
   RegionState& region = *regions_[index];
   const std::optional<uint64_t> offset =
       region.allocator.Allocate(size.block_bytes);
   if (!offset.has_value()) return nullptr;
+  // Keeps TakeIdle() from this region: see LookForIdle().
   region.idle_looks = 0;
   PoolBlock* block = nullptr;
   if (unused_.empty()) {
@@ -92,6 +100,8 @@ PoolBlock* PoolCore::TakeFromRegion(size_t index, SizeClass size) {
   return block;
 }
 
+// Descriptors are kept in unused_, because a thread within BlockStack::Pop()
+// may still read one.
 bool PoolCore::DrainLists() {
   bool any = false;
   for (BlockStack& list : free_) {
@@ -150,6 +160,8 @@ uint64_t PoolCore::GrowthFor(uint64_t needed, uint64_t largest) const {
 absl::StatusOr<uint32_t> PoolCore::AddRegion(uint64_t bytes) {
   ASSIGN_OR_RETURN(RegisteredMemory memory,
                    RegisteredMemory::Create(pd_, bytes, options_.access));
+  // An index is used again, a number never: peers that know the old region of
+  // an index are not confused.
   const uint64_t number = regions_added() + 1;
   auto place = std::find(regions_.begin(), regions_.end(), nullptr);
   if (place == regions_.end()) place = regions_.emplace(place);
@@ -157,6 +169,8 @@ absl::StatusOr<uint32_t> PoolCore::AddRegion(uint64_t bytes) {
       RegionState{std::move(memory), BuddyAllocator(bytes), number});
   ++region_count_;
   registered_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  // Released behind the region's fields, for threads that acquire the number in
+  // regions_added().
   regions_added_.store(number, std::memory_order_release);
   return static_cast<uint32_t>(place - regions_.begin());
 }
@@ -187,6 +201,8 @@ bool PoolCore::LookForIdle() {
   return any;
 }
 
+// Takes one region that two looks have found idle, as long as the floor is not
+// reached. Region 0 stays.
 std::optional<PoolCore::TakenRegion> PoolCore::TakeIdle() {
   const base::MutexLock lock(mutex_);
   // The last regions go first, because they are used only when those before
@@ -196,6 +212,8 @@ std::optional<PoolCore::TakenRegion> PoolCore::TakeIdle() {
       continue;
     }
     if (registered_bytes() <= options_.floor_bytes) break;
+    // No block of the region is out or in a list: the looks found it unused
+    // with empty lists, and an allocation since would have reset idle_looks.
     const std::unique_ptr<RegionState> region = std::move(regions_[i]);
     --region_count_;
     registered_bytes_.fetch_sub(region->memory.size(),
@@ -229,6 +247,8 @@ PoolCore::Region PoolCore::region(uint32_t index) const {
 }
 
 absl::StatusOr<Buffer> PoolCore::AllocateSpare(size_t bytes) {
+  // Reserve() lets an account that has nothing take any size, so one buffer
+  // alone is held to the share here.
   const uint64_t most = options_.max_bytes / (kPoolShare + 1) * kPoolShare;
   if (OccupiedBytes(bytes) > most || !spare_->Reserve(OccupiedBytes(bytes))) {
     return absl::UnavailableError("what is left of the memory is not to spare");
@@ -247,6 +267,8 @@ uint64_t PoolCore::AllocatedBytes() const {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < blocks_.size(); ++i) {
     const PoolBlock* const block = blocks_.At(i);
+    // Relaxed order is enough: blocks come and go without the mutex, so the sum
+    // is old at once anyway.
     if (block->references.load(std::memory_order_relaxed) > 0) {
       bytes += block->bytes;
     }

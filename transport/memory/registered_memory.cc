@@ -8,6 +8,7 @@ namespace verbena::transport {
 
 absl::StatusOr<RegisteredMemory> RegisteredMemory::Create(
     const ProtectionDomain& pd, size_t bytes, int access) {
+  // If the registration fails, the pages go back to the kernel at once.
   ASSIGN_OR_RETURN(MappedMemory memory, MappedMemory::Create(bytes));
   ASSIGN_OR_RETURN(MemoryRegion region,
                    MemoryRegion::Create(pd, memory.span(), access));

@@ -30,6 +30,8 @@ absl::Status EventError(absl::string_view verb, absl::string_view peer,
   return ErrnoStatus(verb, peer, status);
 }
 
+// Takes the reasons apart by who refused: nobody listened, the kernel or
+// device, the application, or the software device by its two own reasons.
 absl::Status Rejected(int reason, absl::string_view peer) {
   // iWARP reports an errno where InfiniBand and RoCE report a reason.
   if (reason == kRejectNobodyListens || reason == -ECONNREFUSED) {
@@ -68,6 +70,8 @@ bool IsRejectByApplication(int status) {
   return status == kRejectByApplication || status == -ECONNRESET;
 }
 
+// Copies every field that the caller may use, because the acknowledgement frees
+// the event.
 CmEvent CmEvent::FromRdma(const rdma_cm_event& event) {
   CmEvent result;
   result.type = event.event;
@@ -79,12 +83,15 @@ CmEvent CmEvent::FromRdma(const rdma_cm_event& event) {
   result.responder_resources = parameters.responder_resources;
   result.initiator_depth = parameters.initiator_depth;
   if (parameters.private_data == nullptr) return result;
+  // Padding comes along: only the data themselves say where they end.
   result.private_data_length = parameters.private_data_len;
+  // A length has 8 bits, so the array holds any.
   std::memcpy(result.private_data_bytes.data(), parameters.private_data,
               parameters.private_data_len);
   return result;
 }
 
+// Names are those of the enumeration without RDMA_CM_EVENT_.
 const char* CmEventName(rdma_cm_event_type type) {
   switch (type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -123,6 +130,8 @@ const char* CmEventName(rdma_cm_event_type type) {
   return "unknown event";
 }
 
+// Sorts events into progress, failures that bring an errno, rejections, and
+// ends of a connection.
 absl::Status CmEventStatus(const CmEvent& event, absl::string_view peer) {
   switch (event.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -149,6 +158,8 @@ absl::Status CmEventStatus(const CmEvent& event, absl::string_view peer) {
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       return absl::UnavailableError(
           absl::StrCat("connection with ", peer, ": the device was removed"));
+    // Multicast and address changes are no progress of a connection that this
+    // library makes.
     default:
       return absl::UnavailableError(absl::StrCat("connection with ", peer, ": ",
                                                  CmEventName(event.type),

@@ -22,12 +22,15 @@ int Milliseconds(absl::Duration timeout) {
       std::clamp<int64_t>(absl::ToInt64Milliseconds(timeout), 1, INT_MAX));
 }
 
+// The length is checked before the cast to the 8 bits of private_data_len.
 absl::Status CheckPrivateData(absl::string_view verb, size_t size, size_t max) {
   if (size <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       verb, ": ", size, " bytes of private data, at most ", max, " fit"));
 }
 
+// Leaves the number of the queue pair zero: librdmacm takes it from the id,
+// which has one.
 rdma_conn_param ToConnParam(const ConnectionParameters& parameters) {
   rdma_conn_param result = {};
   result.private_data = parameters.private_data.data();
@@ -45,12 +48,14 @@ rdma_conn_param ToConnParam(const ConnectionParameters& parameters) {
 absl::StatusOr<CmId> CmId::Create(const Provider& provider,
                                   const EventChannel& channel, void* context) {
   rdma_cm_id* id = nullptr;
+  // RDMA_PS_TCP is the port space of reliable connections.
   if (provider.cm.create_id(channel.get(), &id, context, RDMA_PS_TCP) != 0) {
     return ErrnoStatus("create_id", provider.name, errno);
   }
   return CmId(provider.cm, id);
 }
 
+// The connection manager has made the id; from here on this object destroys it.
 CmId CmId::Adopt(const Provider& provider, rdma_cm_id* id) {
   return CmId(provider.cm, id);
 }
@@ -58,6 +63,7 @@ CmId CmId::Adopt(const Provider& provider, rdma_cm_id* id) {
 CmId::CmId(CmId&& other) noexcept
     : ops_(other.ops_), id_(std::exchange(other.id_, nullptr)) {}
 
+// The old id goes before the new one is taken over.
 CmId& CmId::operator=(CmId&& other) noexcept {
   if (this == &other) return *this;
   Destroy();
@@ -71,12 +77,15 @@ CmId::~CmId() { Destroy(); }
 void CmId::Destroy() {
   if (id_ == nullptr) return;
   DestroyQp();  // destroy_id requires it.
+  // An id must go before its channel, and a refusal would leave it there, so
+  // only a device that is gone is excused.
   const int result = ops_->destroy_id(id_);
   CHECK(result == 0 || IsGone(errno)) << "destroy_id: " << std::strerror(errno);
   id_ = nullptr;
 }
 
 absl::Status CmId::BindAddr(const base::SocketAddress& address) {
+  // The verbs take addresses without const, although they only read them.
   base::SocketAddress copy = address;
   if (ops_->bind_addr(id_, copy.mutable_get()) == 0) return absl::OkStatus();
   return ErrnoStatus("bind_addr", address.ToString(), errno);
@@ -86,6 +95,7 @@ absl::Status CmId::Listen(int backlog) {
   return Check("listen", ops_->listen(id_, backlog));
 }
 
+// An empty source becomes null, by which the routing tables choose.
 absl::Status CmId::ResolveAddr(const base::SocketAddress& source,
                                const base::SocketAddress& destination,
                                absl::Duration timeout) {
@@ -133,6 +143,7 @@ absl::Status CmId::Reject(absl::Span<const uint8_t> private_data) {
                             static_cast<uint8_t>(private_data.size())));
 }
 
+// The event DISCONNECTED ends what begins here.
 absl::Status CmId::Disconnect() {
   return Check("disconnect", ops_->disconnect(id_));
 }
@@ -152,6 +163,7 @@ absl::Status CmId::SetAckTimeout(uint8_t exponent) {
                    sizeof(exponent));
 }
 
+// RDMA_OPTION_ID_AFONLY is what IPV6_V6ONLY is for sockets.
 absl::Status CmId::SetIpv6Only(bool only) {
   int value = only ? 1 : 0;
   return SetOption(RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &value,
@@ -176,6 +188,7 @@ uint16_t CmId::SrcPort() const { return ntohs(ops_->get_src_port(id_)); }
 
 absl::Status CmId::Check(absl::string_view verb, int result) const {
   if (result == 0) return absl::OkStatus();
+  // Saved at once, because making the texts below may change it.
   const int error = errno;
   const base::SocketAddress peer = PeerAddress();
   const base::SocketAddress local = LocalAddress();

@@ -10,6 +10,8 @@ namespace verbena::transport {
 absl::StatusOr<CompletionQueue> CompletionQueue::Create(
     const VerbsOps& ops, ibv_context* context, int depth,
     CompletionChannel* channel) {
+  // Without a channel the queue can only be polled. Vector 0 exists on every
+  // device.
   ibv_cq* const cq =
       ops.create_cq(context, depth, /*cq_context=*/nullptr,
                     channel == nullptr ? nullptr : channel->get(),
@@ -21,6 +23,7 @@ absl::StatusOr<CompletionQueue> CompletionQueue::Create(
 }
 
 absl::Status CompletionQueue::RequestNotify() {
+  // Any completion counts: the library posts no solicited SENDs.
   const int error = ibv_req_notify_cq(get(), /*solicited_only=*/0);
   if (error != 0) return ErrnoStatus("req_notify_cq", "", error);
   return absl::OkStatus();

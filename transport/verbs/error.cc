@@ -9,6 +9,8 @@
 namespace verbena::transport {
 namespace {
 
+// Sorts errnos by the remedy: another name or argument, more resources, more
+// rights, another state, or another attempt.
 absl::StatusCode CodeOf(int error) {
   switch (error) {
     case ENODEV:
@@ -76,6 +78,8 @@ bool MeetsLockLimit(absl::string_view verb, int error) {
          (verb == "reg_mr" && error == EPERM);
 }
 
+// Looks first for pairs of a verb and an errno that mean a limit. For the
+// others the errno alone decides.
 absl::string_view RemedyOf(absl::string_view verb, int error) {
   if (MeetsLockLimit(verb, error)) {
     return "the limit on locked memory may be too low: see `ulimit -l`; raise "
@@ -122,8 +126,11 @@ absl::string_view RemedyOf(absl::string_view verb, int error) {
 
 }  // namespace
 
+// Builds "VERB OBJECT: REASON (REMEDY)". A limit on locked memory overrides the
+// code of the errno, which says ENOMEM, EAGAIN or EPERM for it.
 absl::Status ErrnoStatus(absl::string_view verb, absl::string_view object,
                          int error) {
+  // Events of the connection manager bring negative errnos.
   error = std::abs(error);
   std::string message(verb);
   if (!object.empty()) absl::StrAppend(&message, " ", object);

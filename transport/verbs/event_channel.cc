@@ -20,6 +20,8 @@ absl::StatusOr<EventChannel> EventChannel::Create(const Provider& provider) {
   }
   EventChannel result(provider.cm, channel);
   const int flags = ::fcntl(channel->fd, F_GETFL);
+  // Poll() never blocks, so get_cm_event must not. If this fails, `result`
+  // destroys the channel.
   if (flags < 0 || ::fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
     return ErrnoStatus("fcntl", "RDMA event channel", errno);
   }
@@ -30,6 +32,7 @@ EventChannel::EventChannel(EventChannel&& other) noexcept
     : ops_(other.ops_), channel_(std::exchange(other.channel_, nullptr)) {}
 
 EventChannel& EventChannel::operator=(EventChannel&& other) noexcept {
+  // The old channel goes with `other`.
   std::swap(ops_, other.ops_);
   std::swap(channel_, other.channel_);
   return *this;
@@ -39,12 +42,15 @@ EventChannel::~EventChannel() {
   if (channel_ != nullptr) ops_->destroy_event_channel(channel_);
 }
 
+// Takes one event, copies it and acknowledges it. A signal makes it try again.
 absl::StatusOr<std::optional<CmEvent>> EventChannel::Poll() {
   rdma_cm_event* event = nullptr;
   while (ops_->get_cm_event(channel_, &event) != 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return std::nullopt;
     if (errno != EINTR) return ErrnoStatus("get_cm_event", "", errno);
   }
+  // Copied before the acknowledgement, which frees the event and its private
+  // data.
   std::optional<CmEvent> result = CmEvent::FromRdma(*event);
   // The event is acknowledged at once, because destroy_id blocks until every
   // event of the id is.
@@ -54,6 +60,8 @@ absl::StatusOr<std::optional<CmEvent>> EventChannel::Poll() {
   return result;
 }
 
+// Looks for an event before it waits, and computes the rest of the time anew
+// after every wake-up, because a signal may end poll() early.
 absl::StatusOr<std::optional<CmEvent>> EventChannel::WaitEvent(
     absl::Duration timeout) {
   const absl::Time deadline = base::Now() + timeout;

@@ -14,8 +14,11 @@
 namespace verbena::transport {
 namespace {
 
+// Notes a call, and fails with the error that the test has set in the id, if
+// any.
 int Call(rdma_cm_id* id, std::string call) {
   FakeId& fake = FakeId::From(id);
+  // Noted even if the call then fails.
   fake.calls.push_back(std::move(call));
   if (fake.error == 0) return 0;
   errno = fake.error;
@@ -36,6 +39,7 @@ std::string Describe(const sockaddr* address) {
 
 rdma_event_channel* CreateEventChannel() {
   auto* channel = new FakeChannel();
+  // Readable while there may be events, as the descriptor of the kernel is.
   channel->fd = ::eventfd(0, EFD_CLOEXEC);
   return channel;
 }
@@ -45,6 +49,7 @@ void DestroyEventChannel(rdma_event_channel* channel) {
   delete &FakeChannel::From(channel);
 }
 
+// An empty channel says EAGAIN, as a nonblocking one does.
 int GetCmEvent(rdma_event_channel* channel, rdma_cm_event** event) {
   FakeChannel& fake = FakeChannel::From(channel);
   errno = fake.error != 0 ? fake.error : EAGAIN;
@@ -55,6 +60,7 @@ int GetCmEvent(rdma_event_channel* channel, rdma_cm_event** event) {
   return 0;
 }
 
+// The event is gone afterwards, as with librdmacm.
 int AckCmEvent(rdma_cm_event* event) {
   --FakeChannel::From(event->id->channel).unacked;
   delete event;
@@ -71,11 +77,13 @@ int CreateId(rdma_event_channel* channel, rdma_cm_id** id, void* context,
   return 0;
 }
 
+// Never fails, not even if the id's error is set.
 int DestroyId(rdma_cm_id* id) {
   delete &FakeId::From(id);
   return 0;
 }
 
+// Options are ints or single bytes, so a number shows their value.
 int SetOption(rdma_cm_id* id, int level, int option, void* value,
               size_t length) {
   int number = 0;
@@ -84,6 +92,8 @@ int SetOption(rdma_cm_id* id, int level, int option, void* value,
                                " of ", length, " bytes"));
 }
 
+// Each entry notes its name and arguments as text in the id, and fails with the
+// id's error if a test has set one.
 CmOps FakeOps() {
   return {
       .accept =
@@ -142,6 +152,7 @@ CmOps FakeOps() {
   };
 }
 
+// Fails as librdmacm does on a machine without RDMA: see SystemProvider().
 CmOps AbsentOps() {
   CmOps ops = FakeOps();
   ops.create_event_channel = []() -> rdma_event_channel* {
@@ -158,11 +169,13 @@ CmOps AbsentOps() {
 
 }  // namespace
 
+// The descriptor stays readable: Poll() finds out whether there is an event.
 void FakeChannel::Push(const rdma_cm_event& event) {
   events.push_back(event);
   ::eventfd_write(fd, 1);
 }
 
+// Has no verbs, because nothing opens a device through it.
 const Provider& FakeProvider() {
   static const Provider kProvider = {
       .name = "fake", .verbs = {}, .cm = FakeOps()};

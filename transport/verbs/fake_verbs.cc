@@ -11,6 +11,8 @@
 
 namespace verbena::transport {
 
+// The data path goes through ibv_context::ops, so these five pointers stand
+// there and not in the table.
 FakeVerbs::FakeVerbs() : ibv_context() {
   device = &device_;
   device_.transport_type = IBV_TRANSPORT_IB;
@@ -25,9 +27,12 @@ FakeVerbs::FakeVerbs() : ibv_context() {
 
 FakeVerbs::~FakeVerbs() { CHECK(live_.empty()) << "leaked verbs objects"; }
 
+// Makes an object and keeps its address, so that the destructor notices leaks
+// and Destroy() a second call.
 template <typename T>
 T* FakeVerbs::Make(ibv_context* context, std::string call) {
   FakeVerbs& device = From(context);
+  // Before the call is noted: `calls` holds only those that made an object.
   if (device.make_error != 0) {
     errno = device.make_error;
     return nullptr;
@@ -43,15 +48,20 @@ template <typename T>
 int FakeVerbs::Destroy(T* object) {
   FakeVerbs& device = From(object->context);
   const int error = device.destroy_error;
+  // EIO says that the device has gone and has taken the object along, so the
+  // object ends here too: see IsGone().
   if (error != 0 && error != EIO) return error;
   CHECK_EQ(device.live_.erase(object), 1u) << "destroyed twice";
   delete object;
   return error;
 }
 
+// Plays a device that tells its inline bytes only by refusing more.
 int FakeVerbs::CreateCmQp(rdma_cm_id* id, ibv_pd* pd,
                           ibv_qp_init_attr* wanted) {
   FakeVerbs& device = From(pd->context);
+  // Noted before it is refused, because tests look at the numbers that were
+  // tried.
   device.inline_asked.push_back(wanted->cap.max_inline_data);
   if (wanted->cap.max_inline_data > device.inline_bytes) {
     errno = device.inline_refusal;
@@ -74,16 +84,20 @@ ibv_comp_channel* FakeVerbs::MakeChannel(ibv_context* context) {
 int FakeVerbs::DestroyChannel(ibv_comp_channel* channel) {
   const int fd = channel->fd;
   const int error = Destroy(channel);
+  // A channel that could not be destroyed keeps its descriptor.
   if (error == 0) close(fd);
   return error;
 }
 
 void FakeVerbs::PushEvent(ibv_comp_channel* channel, ibv_cq* cq) {
   events_.push_back(cq);
+  // The descriptor becomes readable, as that of a device does.
   const uint64_t one = 1;
   CHECK(write(channel->fd, &one, sizeof(one)) == sizeof(one));
 }
 
+// CompletionChannel makes the descriptor nonblocking, so read() fails with
+// EAGAIN if there is no event.
 int FakeVerbs::GetEvent(ibv_comp_channel* channel, ibv_cq** cq,
                         void** cq_context) {
   FakeVerbs& device = From(channel->context);
@@ -97,6 +111,8 @@ int FakeVerbs::GetEvent(ibv_comp_channel* channel, ibv_cq** cq,
   return 0;
 }
 
+// Notes every request of the chain with the number of the call, so that tests
+// see how many requests share a doorbell.
 int FakeVerbs::PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   FakeVerbs& device = From(qp->context);
   if (device.post_error != 0) {
@@ -104,6 +120,7 @@ int FakeVerbs::PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
     return device.post_error;
   }
   for (; wr != nullptr; wr = wr->next) {
+    // FakeWorkRequest has room for one element.
     CHECK(wr->num_sge <= 1);
     FakeWorkRequest request;
     request.wr_id = wr->wr_id;
@@ -114,6 +131,7 @@ int FakeVerbs::PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
       request.length = wr->sg_list->length;
       request.lkey = wr->sg_list->lkey;
     }
+    // `wr.rdma` is part of a union, and means nothing in a SEND.
     if (wr->opcode != IBV_WR_SEND) {
       request.remote_address = wr->wr.rdma.remote_addr;
       request.rkey = wr->wr.rdma.rkey;
@@ -133,6 +151,7 @@ int FakeVerbs::PostOwn(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   return From(qp->context).PostReceive(qp->qp_num, wr, bad);
 }
 
+// Notes every request of the chain. A number of 0 stands for the shared queue.
 int FakeVerbs::PostReceive(uint32_t qp_num, ibv_recv_wr* wr,
                            ibv_recv_wr** bad) {
   if (post_error != 0) {
@@ -154,6 +173,7 @@ int FakeVerbs::PostReceive(uint32_t qp_num, ibv_recv_wr* wr,
   return 0;
 }
 
+// Any queue hands out what the test has put into `completions`.
 int FakeVerbs::PollCompletions(ibv_cq* cq, int count, ibv_wc* completions) {
   FakeVerbs& device = From(cq->context);
   int taken = 0;
@@ -171,6 +191,8 @@ int FakeVerbs::RequestNotify(ibv_cq* cq, int solicited_only) {
   return device.notify_error;
 }
 
+// Has the entries that the code under test calls; the others are null, so that
+// a call of one is noticed.
 VerbsOps FakeVerbs::Table() {
   VerbsOps table = {};
   table.ack_cq_events = [](ibv_cq* cq, unsigned int count) {
@@ -213,6 +235,7 @@ VerbsOps FakeVerbs::Table() {
     mr->addr = addr;
     mr->length = length;
     mr->lkey = device.next_key_++;
+    // Other than the lkey, so that a test notices when they are mixed up.
     mr->rkey = mr->lkey + 0x10000;
     return mr;
   };

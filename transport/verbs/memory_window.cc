@@ -17,6 +17,8 @@ constexpr unsigned int kKernelWithInvalidate = IBV_WC_IP_CSUM_OK;
 }  // namespace
 
 absl::StatusOr<MemoryWindow> MemoryWindow::Create(const ProtectionDomain& pd) {
+  // An inline function of verbs.h, which calls the device through
+  // ibv_context::ops. So no table of a Provider has an entry for windows.
   ibv_mw* const window = ibv_alloc_mw(pd.get(), IBV_MW_TYPE_2);
   if (window == nullptr) return ErrnoStatus("alloc_mw", "of type 2", errno);
   return MemoryWindow(window);
@@ -28,6 +30,7 @@ void MemoryWindow::Deallocate::operator()(ibv_mw* window) const {
 }
 
 std::optional<uint32_t> InvalidatedKey(const ibv_wc& completion) {
+  // A device that follows the verbs sets the first flag, rdma_rxe the second.
   constexpr unsigned int kFlags = IBV_WC_WITH_INV | kKernelWithInvalidate;
   if ((completion.wc_flags & kFlags) == 0) return std::nullopt;
   return completion.invalidated_rkey;

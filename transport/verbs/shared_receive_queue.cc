@@ -11,6 +11,7 @@ absl::StatusOr<SharedReceiveQueue> SharedReceiveQueue::Create(
     const ProtectionDomain& pd, uint32_t depth) {
   ibv_srq_init_attr attributes = {};
   attributes.attr.max_wr = depth;
+  // Each receive is one buffer of kBufferBytes.
   attributes.attr.max_sge = 1;
   ibv_srq* const srq = pd.ops().create_srq(pd.get(), &attributes);
   if (srq == nullptr) {
@@ -30,6 +31,7 @@ absl::Status SharedReceiveQueue::PostReceive(ibv_recv_wr* chain,
 
 absl::Status SharedReceiveQueue::PostReceive(ibv_qp* qp, ibv_recv_wr* chain,
                                              ibv_recv_wr** refused) {
+  // As above: the device may not say which was refused.
   *refused = chain;
   const int error = ibv_post_recv(qp, chain, refused);
   if (error == 0) return absl::OkStatus();

@@ -27,6 +27,8 @@ bool IsReadable(int fd, absl::Duration patience) {
 
 }  // namespace
 
+// Makes the objects in the order in which one needs the other: domain, channel,
+// queues, queue pair, memory.
 TestEnd::TestEnd(const VerbsOps& ops, ibv_context* open, const TestGid& own,
                  const TestEndOptions& wanted)
     : verbs(ops), options(wanted), context(open), gid(own) {
@@ -46,11 +48,14 @@ TestEnd::TestEnd(const VerbsOps& ops, ibv_context* open, const TestGid& own,
       mmap(nullptr, options.memory_bytes, PROT_READ | PROT_WRITE,
            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(mapped != MAP_FAILED) << "errno " << errno;
+  // Whole pages, so that no memory of the heap lies beside them: see
+  // MappedMemory.
   memory = static_cast<std::byte*>(mapped);
   mr = verbs.reg_mr(pd, memory, options.memory_bytes, options.access);
   CHECK(mr != nullptr) << "errno " << errno;
 }
 
+// An extended queue is also an ordinary one, so `cq` is set in both cases.
 void TestEnd::CreateCompletionQueue() {
   if (options.extended_completions) {
     ibv_cq_init_attr_ex attributes = {};
@@ -67,6 +72,8 @@ void TestEnd::CreateCompletionQueue() {
   CHECK(cq != nullptr) << "errno " << errno;
 }
 
+// Fills the extended attributes in both cases, because the ordinary ones are
+// their beginning.
 void TestEnd::CreateQueuePair() {
   ibv_qp_init_attr_ex attributes = {};
   attributes.send_cq = attributes.recv_cq = cq;
@@ -91,7 +98,9 @@ void TestEnd::CreateQueuePair() {
 }
 
 TestEnd::~TestEnd() {
+  // The peer may outlive this end, and must not run its protocol then.
   if (peer != nullptr) peer->peer = nullptr;
+  // Objects go before those that they were made from, which verbs demand.
   for (ibv_ah* ah : handles_) CHECK_EQ(verbs.destroy_ah(ah), 0);
   if (qp != nullptr) CHECK_EQ(verbs.destroy_qp(qp), 0);
   if (mr != nullptr) CHECK_EQ(verbs.dereg_mr(mr), 0);
@@ -103,6 +112,8 @@ TestEnd::~TestEnd() {
   munmap(memory, options.memory_bytes);
 }
 
+// Fills every field that a transition may need. MaskFor() chooses those that
+// the type of queue pair has, so one function serves all transitions.
 ibv_qp_attr TestEnd::AttributesFor(ibv_qp_state to) const {
   const TestEnd& other = peer != nullptr ? *peer : *this;
   ibv_qp_attr attributes = {};
@@ -122,6 +133,8 @@ ibv_qp_attr TestEnd::AttributesFor(ibv_qp_state to) const {
   return attributes;
 }
 
+// Follows the table of modify_qp: only connected types have a peer, and only
+// reliable ones have timeouts, retries and READs.
 int TestEnd::MaskFor(ibv_qp_state to) const {
   const bool connected = options.type != IBV_QPT_UD;
   const bool reliable = options.type == IBV_QPT_RC;
@@ -152,6 +165,7 @@ int TestEnd::To(ibv_qp_state to) {
 
 void TestEnd::BringTo(ibv_qp_state state) {
   if (state == IBV_QPS_RESET) return;
+  // Verbs allow no step to be left out.
   for (const ibv_qp_state next : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
     CHECK_EQ(To(next), 0);
     if (next == state) return;
@@ -173,6 +187,8 @@ ibv_qp_cap TestEnd::Granted() const {
   return init_attributes.cap;
 }
 
+// Polls this end for the completion, and lets the other run its protocol
+// meanwhile: on the software device only a thread that polls makes progress.
 ibv_wc TestEnd::Wait(TestEnd* other) {
   if (other == nullptr) other = peer;
   const absl::Time deadline = base::Now() + kPatience;
@@ -180,6 +196,7 @@ ibv_wc TestEnd::Wait(TestEnd* other) {
   while (!PollOnce(completion)) {
     if (base::Now() > deadline) {
       ADD_FAILURE() << "no completion came";
+      // A status that no test expects, so that the caller fails as well.
       completion.status = IBV_WC_GENERAL_ERR;
       return completion;
     }
@@ -194,6 +211,7 @@ ibv_wc_status TestEnd::Outcome(uint64_t wr_id) {
   return completion.status;
 }
 
+// By time, for devices whose work goes on by itself.
 bool TestEnd::StaysQuiet() {
   const absl::Time deadline = base::Now() + kQuiet;
   ibv_wc completion = {};
@@ -204,6 +222,7 @@ bool TestEnd::StaysQuiet() {
   return true;
 }
 
+// By passes, for a software device that works only while it is polled.
 bool TestEnd::StaysQuiet(TestEnd* other, int passes) {
   ibv_wc completion = {};
   for (int i = 0; i < passes; ++i) {
@@ -213,10 +232,13 @@ bool TestEnd::StaysQuiet(TestEnd* other, int passes) {
   return true;
 }
 
+// Waits by poll() first, because get_async_event blocks when there is none.
 int TestEnd::NextAsyncEvent(int wait_ms) {
   if (!IsReadable(context->async_fd, absl::Milliseconds(wait_ms))) return -1;
   ibv_async_event event = {};
   CHECK_EQ(verbs.get_async_event(context, &event), 0);
+  // Acknowledged, because the object of an event can't be destroyed before
+  // that.
   verbs.ack_async_event(&event);
   return event.event_type;
 }
@@ -226,6 +248,8 @@ bool TestEnd::HasNoAsyncEvent() {
 }
 
 bool TestEnd::ChannelIsReadable(bool expected) {
+  // An event that must not come is awaited only for a moment, so that tests
+  // stay fast.
   return IsReadable(channel->fd, expected ? kPatience : kQuiet);
 }
 
@@ -239,6 +263,7 @@ void TestEnd::TakeCompletionEvent() {
   verbs.ack_cq_events(of_event, 1);
 }
 
+// A global route, because RoCE has no other.
 ibv_ah_attr TestEnd::Path(const ibv_gid& to) const {
   ibv_ah_attr path = {};
   path.is_global = 1;

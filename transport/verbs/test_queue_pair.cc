@@ -26,6 +26,7 @@ ibv_sge TestQueuePair::Entry(size_t offset, size_t length) const {
   return {Address(offset), static_cast<uint32_t>(length), mr->lkey};
 }
 
+// A queue pair with a shared queue has no receives of its own.
 int TestQueuePair::PostReceive(ibv_recv_wr request) {
   ibv_recv_wr* bad = nullptr;
   return srq != nullptr ? ibv_post_srq_recv(srq, &request, &bad)
@@ -41,6 +42,7 @@ int TestQueuePair::Receive(uint64_t wr_id, size_t offset, size_t length) {
   return PostReceive(request);
 }
 
+// Posts a single request, so `bad` can only name that one.
 int TestQueuePair::Post(ibv_send_wr request) {
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(qp, &request, &bad);
@@ -104,6 +106,7 @@ int TestQueuePair::SendInvalidate(uint64_t wr_id, size_t offset, size_t length,
 int TestQueuePair::Invalidate(uint64_t wr_id, uint32_t rkey) {
   ibv_send_wr request = {};
   request.wr_id = wr_id;
+  // Has no element: a local invalidate names a key only.
   request.opcode = IBV_WR_LOCAL_INV;
   request.send_flags = IBV_SEND_SIGNALED;
   request.invalidate_rkey = rkey;
@@ -135,6 +138,8 @@ int TestQueuePair::SendDatagram(const Datagram& datagram) {
   request.wr_id = datagram.wr_id;
   request.opcode = IBV_WR_SEND;
   request.send_flags = datagram.flags;
+  // Each datagram names its receiver, because an unreliable queue pair has no
+  // peer.
   request.wr.ud = {datagram.ah, datagram.number, datagram.qkey};
   return PostOver(datagram.offset, datagram.length, request);
 }
@@ -146,6 +151,8 @@ bool TestQueuePair::PollOnce(ibv_wc& completion) {
 }
 
 void TestQueuePair::RunProtocol() {
+  // Asking for no completions leaves them in the queue, but makes a software
+  // device work.
   ibv_wc none;
   CHECK_EQ(ibv_poll_cq(cq, 0, &none), 0);
 }

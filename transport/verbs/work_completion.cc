@@ -2,6 +2,8 @@
 
 namespace verbena::transport {
 
+// Names the usual cause after the name of the status, because these texts reach
+// the user in the status of a call.
 const char* WorkCompletionText(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_SUCCESS:
@@ -32,6 +34,8 @@ const char* WorkCompletionText(ibv_wc_status status) {
       return "the device failed";
     case IBV_WC_MW_BIND_ERR:
       return "a memory window could not be bound";
+    // Statuses of atomics, datagrams and other kinds of queue pairs, which RPC
+    // does not use.
     default:
       return "work completion error";
   }

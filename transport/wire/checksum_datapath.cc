@@ -8,6 +8,8 @@
 
 namespace verbena::transport {
 
+// Feeds the library at most kMost bytes at a time, and inverts at both ends, so
+// that sums of parts can be chained by `before`.
 uint32_t Crc32c(absl::Span<const uint8_t> bytes, uint32_t before) {
   // The library counts in int, and leaves out the inversions at both ends.
   constexpr size_t kMost = size_t{1} << 30;
@@ -23,6 +25,8 @@ uint32_t Crc32c(absl::Span<const uint8_t> bytes, uint32_t before) {
   return ~state;
 }
 
+// The frame's own sum comes last and covers the sums of the parts, so damage to
+// those is noticed as well.
 uint32_t AppendSums(uint8_t* frame, uint32_t bytes, const PartSums& parts) {
   std::memcpy(frame + bytes, &parts, sizeof(parts));
   const uint32_t before = bytes + static_cast<uint32_t>(sizeof(parts));
@@ -31,6 +35,8 @@ uint32_t AppendSums(uint8_t* frame, uint32_t bytes, const PartSums& parts) {
   return before + static_cast<uint32_t>(sizeof(sum));
 }
 
+// Looks at the length before anything else, because the header may be damaged
+// and is not believed yet.
 bool TakeSums(absl::Span<const uint8_t>* frame, FrameSums* stated,
               uint32_t* found) {
   if (frame->size() < sizeof(FrameHeader) + sizeof(*stated)) return false;

@@ -54,14 +54,19 @@ constexpr TypeRule kTypeRules[kLastFrameType + 1] = {
     /*MESSAGE=*/{sizeof(LongMessageHeader), kPlaceFlags, true, true},
 };
 
-// `frame` is the header that all types share, of a known type.
+// `frame` is the header that all types share, of a known type. Compares lengths
+// and flags with the rule of the type. The lengths come first, because the
+// checks of a type read its whole header.
 const char* CommonError(const FrameHeader& frame, uint64_t frame_bytes) {
   const TypeRule& rule = kTypeRules[static_cast<uint8_t>(frame.type)];
   if (frame.header_bytes != rule.header_bytes) {
     return "header_bytes is not that of the type";
   }
+  // In 64 bits, because the peer may claim any body_bytes of 32 bits.
   const uint64_t whole_bytes = uint64_t{frame.header_bytes} + frame.body_bytes;
   if ((frame.flags & rule.flags & kFlagContinued) != 0) {
+    // A continued frame brings its whole header, and leaves at least a byte of
+    // its body to a CONTINUATION.
     if (frame_bytes < frame.header_bytes || frame_bytes >= whole_bytes) {
       return "continued frame that has no beginning or is complete";
     }
@@ -71,6 +76,7 @@ const char* CommonError(const FrameHeader& frame, uint64_t frame_bytes) {
   } else if (frame_bytes != whole_bytes) {
     return "length is not header_bytes + body_bytes";
   }
+  // Flow flags speak of credits, and mean the same in every type.
   const uint8_t flags = frame.flags & static_cast<uint8_t>(~kFlowFlags);
   if ((flags & ~rule.flags) != 0) return "flag that the type has not";
   if (!rule.of_a_call && frame.call_id != 0) {
@@ -98,6 +104,8 @@ const char* LeaseKeyError(const RequestHeader& request,
     return "key of a lease without a lease";
   }
   LeaseKey key;
+  // A continued frame brings only the beginning of its body; the key must be
+  // in it.
   if (body.size() < sizeof(key)) return "no room for the key of a lease";
   std::memcpy(&key, body.data(), sizeof(key));
   if (key.rkey == 0) return "key of a lease that is zero";
@@ -132,6 +140,8 @@ uint64_t InlineBytes(const Header& header) {
               : uint64_t{header.attachment_bytes});
 }
 
+// Checks every part by itself and last their sum, so SplitRequest() can cut the
+// body without looking.
 const char* RequestError(const RequestHeader& request,
                          absl::Span<const uint8_t> body) {
   if (request.metadata_bytes > kFrameMetadataBytes) return "metadata too long";
@@ -151,6 +161,7 @@ const char* RequestError(const RequestHeader& request,
   if (has_key) {
     if (const char* error = LeaseKeyError(request, body)) return error;
   }
+  // Lengths of 32 bits are summed in 64, so a wrapped sum cannot pass.
   const uint64_t parts = (has_key ? sizeof(LeaseKey) : 0) +
                          uint64_t{request.metadata_bytes} +
                          InlineBytes(request);
@@ -158,6 +169,8 @@ const char* RequestError(const RequestHeader& request,
   return nullptr;
 }
 
+// Checks every part by itself and last their sum, so SplitResponse() can cut
+// the body without looking.
 const char* ResponseError(const ResponseHeader& response) {
   const bool message_in_arena = response.frame.flags & kFlagMessageInArena;
   const bool attachment_in_arena =
@@ -173,6 +186,8 @@ const char* ResponseError(const ResponseHeader& response) {
   if (attachment_in_arena && response.attachment_bytes == 0) {
     return "empty attachment in an arena";
   }
+  // The client may make such a call elsewhere, so nothing of a reply may have
+  // come with it.
   if ((response.frame.flags & kFlagUnprocessed) != 0 &&
       (response.code != kUnavailableCode || response.metadata_bytes != 0 ||
        response.message_bytes != 0 || response.attachment_bytes != 0)) {
@@ -235,6 +250,8 @@ uint16_t HeaderBytes(FrameType type) {
                                   : kPlainBytes;
 }
 
+// Checks in the order in which fields can be trusted: length, type, the rule of
+// the type, then the type's own fields.
 const char* FrameError(absl::Span<const uint8_t> frame) {
   if (frame.size() < sizeof(FrameHeader)) return "shorter than a header";
   const auto header = LoadHeader<FrameHeader>(frame);
@@ -265,6 +282,8 @@ const char* FrameError(absl::Span<const uint8_t> frame) {
   }
 }
 
+// Checks what only trains demand, after the checks for all frames. A plain
+// frame has passed those: see IsPlainCall().
 const char* TrainFrameError(absl::Span<const uint8_t> frame, bool plain) {
   if (!plain) {
     if (const char* const error = FrameError(frame)) return error;
@@ -277,12 +296,16 @@ const char* TrainFrameError(absl::Span<const uint8_t> frame, bool plain) {
   if ((header.flags & kFlagContinued) != 0) {
     return "a train has a frame that is continued";
   }
+  // The first header of a train speaks for its one SEND, which takes one
+  // credit.
   if ((header.flags & kFlowFlags) != 0 || header.credit_limit != 0) {
     return "a frame of a train, but not its first, says something of credits";
   }
   return nullptr;
 }
 
+// Takes the parts in the order of RequestHeader. FrameError() has made sure
+// that they fill the body, so no length is checked again.
 RequestBody SplitRequest(absl::Span<const uint8_t> frame) {
   const auto header = LoadHeader<RequestHeader>(frame);
   const uint8_t flags = header.frame.flags;
@@ -303,6 +326,8 @@ RequestBody SplitRequest(absl::Span<const uint8_t> frame) {
   return body;
 }
 
+// Takes the parts in the order of ResponseHeader, which FrameError() has
+// checked as well.
 ResponseBody SplitResponse(absl::Span<const uint8_t> frame) {
   const auto header = LoadHeader<ResponseHeader>(frame);
   const uint8_t flags = header.frame.flags;

@@ -12,6 +12,8 @@
 namespace verbena::transport {
 namespace {
 
+// Kinds of private data: the three messages of the connection manager that
+// carry them.
 enum class PrivateKind : uint8_t { kRequest = 1, kReply = 2, kReject = 3 };
 
 // The layout in hello.h. The structs have no padding of their own, so that
@@ -24,6 +26,7 @@ struct PrivateHeader {
 };
 static_assert(sizeof(PrivateHeader) == 8);
 
+// Ends the reply. A request has a PrivateArena behind it.
 struct PrivateLimits {
   uint32_t buffer_bytes;
   uint16_t credits;
@@ -33,6 +36,7 @@ struct PrivateLimits {
 };
 static_assert(sizeof(PrivateLimits) == 16);
 
+// Ends a request: arena 0 of the client.
 struct PrivateArena {
   uint64_t address;
   uint64_t bytes;
@@ -43,6 +47,7 @@ static_assert(sizeof(PrivateArena) == 24);
 
 constexpr size_t kReplyBytes = sizeof(PrivateHeader) + sizeof(PrivateLimits);
 constexpr size_t kRequestBytes = kReplyBytes + sizeof(PrivateArena);
+// The reason stands between header and text.
 constexpr size_t kRejectTextOffset = sizeof(PrivateHeader) + sizeof(uint16_t);
 constexpr size_t kRejectTextBytesMax =
     kRejectPrivateBytesMax - kRejectTextOffset;
@@ -95,6 +100,8 @@ absl::StatusOr<absl::Span<const uint8_t>> Unpad(
                      " bytes of private data, too few for Verbena"));
   }
   const auto header = Load<PrivateHeader>(private_data, 0);
+  // Magic and version first: they stand there in every version, the rest only
+  // in this one.
   if (header.magic != kHelloMagic) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the peer does not speak Verbena: its private data begin with 0x",
@@ -118,9 +125,11 @@ absl::StatusOr<absl::Span<const uint8_t>> Unpad(
         absl::StrCat("private data claim a length of ", header.bytes,
                      " bytes, but ", private_data.size(), " came"));
   }
+  // InfiniBand pads private data to a fixed length.
   return private_data.first(header.bytes);
 }
 
+// Wants the exact length: within one version the layout of a kind is fixed.
 absl::Status CheckLength(absl::Span<const uint8_t> data, size_t wanted) {
   if (data.size() == wanted) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -135,6 +144,8 @@ absl::Status CheckRange(const char* name, uint64_t value, uint64_t least,
                                                  least, " to ", most));
 }
 
+// Accepts limits beyond this side's own: they only say what the peer would
+// take.
 absl::StatusOr<PeerLimits> DecodeLimits(absl::Span<const uint8_t> data) {
   const auto limits = Load<PrivateLimits>(data, sizeof(PrivateHeader));
   RETURN_IF_ERROR(CheckRange("buffer_bytes", limits.buffer_bytes,
@@ -159,6 +170,7 @@ absl::StatusOr<PeerLimits> DecodeLimits(absl::Span<const uint8_t> data) {
 // At most `bytes_max` bytes of `text`, not cut inside of a UTF-8 character.
 absl::string_view CutText(absl::string_view text, size_t bytes_max) {
   if (text.size() <= bytes_max) return text;
+  // Bytes 10xxxxxx go on with a character; the cut comes before its first byte.
   size_t end = bytes_max;
   while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end);
@@ -201,6 +213,8 @@ std::string EncodeConnectReply(const ConnectReply& reply) {
   return data;
 }
 
+// Cuts the text, because InfiniBand carries only so many bytes with a
+// rejection.
 std::string EncodeReject(const Reject& reject) {
   const absl::string_view text = CutText(reject.text, kRejectTextBytesMax);
   std::string data;
@@ -210,6 +224,8 @@ std::string EncodeReject(const Reject& reject) {
   return data;
 }
 
+// Checks the exact length before any field, so that Load() stays within the
+// data.
 absl::StatusOr<ConnectRequest> DecodeConnectRequest(
     absl::Span<const uint8_t> private_data) {
   ASSIGN_OR_RETURN(const absl::Span<const uint8_t> data,
@@ -225,6 +241,7 @@ absl::StatusOr<ConnectRequest> DecodeConnectRequest(
   return request;
 }
 
+// As DecodeConnectRequest(), without an arena: a server offers none.
 absl::StatusOr<ConnectReply> DecodeConnectReply(
     absl::Span<const uint8_t> private_data) {
   ASSIGN_OR_RETURN(const absl::Span<const uint8_t> data,
@@ -235,6 +252,7 @@ absl::StatusOr<ConnectReply> DecodeConnectReply(
   return reply;
 }
 
+// Accepts any text up to the end of the private data, and none.
 absl::StatusOr<Reject> DecodeReject(absl::Span<const uint8_t> private_data) {
   ASSIGN_OR_RETURN(const absl::Span<const uint8_t> data,
                    Unpad(private_data, PrivateKind::kReject));
@@ -252,9 +270,12 @@ absl::StatusOr<Reject> DecodeReject(absl::Span<const uint8_t> private_data) {
   return reject;
 }
 
+// Begins with the peer's own text, and explains the reason for people where
+// that text does not.
 absl::Status RejectStatus(const Reject& reject) {
   std::string message = "the server rejected the connection";
-  // These two texts say all of it.
+  // If the server has explained kFull or kShuttingDown, its own text says all
+  // of it.
   const bool explained = !reject.text.empty();
   if (explained) {
     absl::StrAppend(&message, ": ", absl::Utf8SafeCHexEscape(reject.text));
@@ -292,6 +313,8 @@ std::string EncodeOptions(const std::vector<HelloOption>& options) {
   return body;
 }
 
+// Cuts one option after the other from the front of `body`. Each known type
+// comes once at most, so the search for doubles is short.
 absl::StatusOr<std::vector<HelloOption>> DecodeOptions(
     absl::Span<const uint8_t> body) {
   constexpr size_t kHeadBytes = 2 * sizeof(uint16_t);
@@ -312,6 +335,8 @@ absl::StatusOr<std::vector<HelloOption>> DecodeOptions(
     const absl::Span<const uint8_t> value = body.first(bytes);
     body.remove_prefix(bytes);
     if (!IsKnownOption(type)) {
+      // Options of later releases are skipped, unless their sender cannot do
+      // without.
       if ((type & kCriticalOption) == 0) continue;
       return absl::FailedPreconditionError(
           absl::StrCat("the peer demands option ", type & ~kCriticalOption,

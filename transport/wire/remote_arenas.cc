@@ -5,6 +5,7 @@
 
 namespace verbena::transport {
 
+// A client must withdraw an arena before it offers the index again.
 absl::Status RemoteArenas::Add(uint16_t index, const ArenaDescriptor& arena) {
   if (index >= kMaxArenas) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -19,6 +20,8 @@ absl::Status RemoteArenas::Add(uint16_t index, const ArenaDescriptor& arena) {
   return absl::OkStatus();
 }
 
+// The first arena came with the private data and stays as long as the
+// connection.
 absl::Status RemoteArenas::Remove(uint16_t index) {
   if (index == 0 || index >= kMaxArenas || arenas_[index].bytes == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -33,6 +36,8 @@ bool RemoteArenas::Find(uint16_t arena, uint32_t offset, uint64_t bytes,
                         RemoteRange* range) const {
   if (arena >= kMaxArenas || bytes == 0) return false;
   const ArenaDescriptor& found = arenas_[arena];
+  // Compared by differences, so hostile numbers cannot wrap around. An arena
+  // that was not offered has no bytes, so nothing lies in it.
   if (offset > found.bytes || bytes > found.bytes - offset) return false;
   range->address = found.address + offset;
   range->rkey = found.rkey;
