@@ -69,7 +69,7 @@ class MessageStream final : public Task, public base::ListLink<MessageStream> {
 
     // These are called on the poller's thread, in the middle of things: they
     // tell others, and use neither the stream nor the connection.
-    // What Read(), or Write(), did not find is there: call it again.
+    // Read() has something to return, or Write() has room: call it again.
     virtual void OnReadable() = 0;
     virtual void OnWritable() = 0;
     // Whether there is something to send that waits for the connection or for

@@ -77,8 +77,8 @@ class KeptMessages {
   void NoteUnknown() { unmeasured_bytes_ += kMeasureBytes; }
 
   // Whether the messages take so much memory that they are better given back.
-  // What a few requests of less than a KiB may have added is not looked at, as
-  // that takes longer than such a call has. At the end of a call, once.
+  // Ignores growth by a few requests of less than a KiB, because to measure it
+  // would take longer than such a call. At the end of a call, once.
   bool HoldTooMuch() {
     if (ABSL_PREDICT_FALSE(is_large_)) return true;
     if (ABSL_PREDICT_TRUE(unmeasured_bytes_ < kMeasureBytes)) return false;
