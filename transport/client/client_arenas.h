@@ -60,7 +60,10 @@ class ClientArenas {
   // nothing to that is wanted.
   void TakeBack(Connection& connection, CallMemory* memory);
   // The device has taken one back: the tag of its completion.
-  void OnTakenBack(Connection& connection, void* tag);
+  void OnTakenBack(void* tag);
+  // Has the device take back as many as there is room for. The others are due.
+  void PostTakeBacks(Connection& connection);
+  bool take_backs_due() const { return !to_take_back_.empty(); }
   // Gives back all that a call holds. REQUIRES: its lease is not bound, or the
   // connection is being lost.
   void Free(Poller& poller, CallMemory* memory);
@@ -90,9 +93,6 @@ class ClientArenas {
   // on.
   static void SendArena(Connection& connection, uint8_t* out, uint32_t index,
                         const BufferPool::Region& region);
-
-  // Has the device take back as many as there is room for.
-  void PostTakeBacks(Connection& connection);
 
   BufferPool& pool_;
   const uint64_t max_reply_bytes_;  // The longest reply that is accepted.

@@ -90,12 +90,11 @@ void ClientArenas::TakeBack(Connection& connection, CallMemory* memory) {
   window->taken_back = std::move(memory->reply);
   to_take_back_.push_back(window);
   PostTakeBacks(connection);
+  if (take_backs_due()) connection.NoteWaiting();
 }
 
 void ClientArenas::PostTakeBacks(Connection& connection) {
   SendQueue& queue = connection.send_queue();
-  // Where the queue is full of invalidations, the next completion brings
-  // OnTakenBack() back here.
   while (!to_take_back_.empty() && connection.usable() && queue.HasBulkRoom()) {
     LeaseWindow* const window = to_take_back_.back();
     to_take_back_.pop_back();
@@ -104,13 +103,12 @@ void ClientArenas::PostTakeBacks(Connection& connection) {
   }
 }
 
-void ClientArenas::OnTakenBack(Connection& connection, void* tag) {
+void ClientArenas::OnTakenBack(void* tag) {
   LeaseWindow* const window = static_cast<LeaseWindow*>(tag);
   window->bound = false;
   // The device lets nobody write there any more, so others may have the memory.
   window->taken_back.Reset();
   windows_.GiveBack(window);
-  PostTakeBacks(connection);
 }
 
 void ClientArenas::Free(Poller& poller, CallMemory* memory) {

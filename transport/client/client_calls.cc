@@ -112,8 +112,9 @@ void ClientCalls::OnClosing() {
 absl::Time ClientCalls::NextTick() const {
   // While calls are short of memory, they look again as soon as they may.
   // Otherwise only the pool asks for a look.
-  const bool short_of_memory =
-      !shared_.waiting_large.empty() || shared_.arenas.lease_waits();
+  const bool short_of_memory = !shared_.waiting_large.empty() ||
+                               shared_.arenas.lease_waits() ||
+                               shared_.arenas.take_backs_due();
   const absl::Time look =
       short_of_memory ? absl::InfinitePast() : shared_.arenas.NextLook();
   return std::min({shared_.next_deadline, admission_.NextTick(),
@@ -129,8 +130,11 @@ void ClientCalls::OnTick(absl::Time now) {
     sent_.EndExpired(now);
   }
   streams_.Tick();
-  // Memory comes back without telling.
-  if (!shared_.waiting_large.empty() || sent_.has_due()) SendWaiting();
+  // Memory, and room that queue pairs share, come back without telling.
+  if (!shared_.waiting_large.empty() || sent_.has_due() ||
+      shared_.arenas.take_backs_due()) {
+    SendWaiting();
+  }
   shared_.arenas.GiveBackIdle(connection(), now);
   gauges_.Update(connection().memory(), sent_.CountLeases());
 }

@@ -71,7 +71,7 @@ class ClientCalls final : private CallTable {
     shared_.arenas.windows().NoteInvalidated(rkey);
   }
   void OnTransferDone(void* tag) override {
-    if (tag != nullptr) shared_.arenas.OnTakenBack(connection(), tag);
+    if (tag != nullptr) shared_.arenas.OnTakenBack(tag);
   }
   void OnClosing() override;
   void OnTick(absl::Time now) override;

@@ -41,12 +41,13 @@ void ClientCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
 // them up.
 bool ClientCalls::SendWaiting() {
   if (!connection().usable()) return false;
+  shared_.arenas.PostTakeBacks(connection());
   sent_.SendDue();
   requests_.SendQueued(&shared_.waiting_small);
   requests_.SendQueued(&shared_.waiting_large);
   streams_.Send();
   return streams_.waiting() > 0 || sent_.has_due() ||
-         !shared_.waiting_small.empty() || !shared_.waiting_large.empty();
+         shared_.arenas.take_backs_due() || !shared_.waiting_small.empty() || !shared_.waiting_large.empty();
 }
 
 }  // namespace verbena::transport

@@ -213,7 +213,7 @@ void Connection::CloseDamaged(absl::string_view what, uint32_t stated,
 // connection ending, and failure() says why. Once it is ending, a further
 // reason is dropped, because it follows from the first.
 void Connection::BeginClose(const absl::Status& reason, bool tell_peer) {
-  if (life().ending()) return;
+  if (!failure_.ok()) return;
   CHECK(!reason.ok());
   failure_ = reason;
   if (!usable()) counters_.failed_handshakes.Add();
@@ -221,11 +221,9 @@ void Connection::BeginClose(const absl::Status& reason, bool tell_peer) {
   uint8_t flags = 0;
   if (absl::IsUnauthenticated(reason)) flags = kFlagUnauthenticated;
   if (absl::IsDataLoss(reason)) flags = kFlagDamaged;
+  // A queue pair that is closed at once drops what it has not sent.
   if (tell_peer && SendControl(FrameType::kBye, reason.message(), flags)) {
-    // A device that refused to post it has closed the connection already.
-    if (life().ending()) return;
-    // A queue pair that is closed at once drops what it has not sent.
-    ending_.AwaitBye();
+    if (!life().ending()) ending_.AwaitBye();
   } else {
     ending_.Disconnect();
   }
@@ -253,7 +251,9 @@ void Connection::OnMisreport(absl::string_view what) {
 }
 
 void Connection::FailPostSlow(int error) {
-  Close(ErrnoStatus("post_send", "", error));
+  if (failure_.ok()) return Close(ErrnoStatus("post_send", "", error));
+  // The BYE was refused. The reason to say it stays the reason.
+  if (state() < ConnectionState::kDraining) ending_.Disconnect();
 }
 
 void Connection::OnForeignReceive(ibv_wc_opcode opcode) {

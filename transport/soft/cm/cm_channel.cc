@@ -108,6 +108,9 @@ std::deque<std::unique_ptr<CmEventRecord>> CmChannel::Close() {
 }
 
 void CmChannel::SetReadable(bool readable) {
+  // An identifier that outlives its channel still gets events, which nobody
+  // reads.
+  if (closed()) return;
   // The counter goes from 0 to 1 and back, so neither call ever blocks.
   eventfd_t value = 1;
   const int result =

@@ -69,6 +69,16 @@ class CmEventsTest : public testing::Test {
   const std::shared_ptr<CmEndpoint> two_ = std::make_shared<CmEndpoint>();
 };
 
+TEST_F(CmEventsTest, AnIdentifierMayOutliveItsBlockingChannel) {
+  std::unique_ptr<CmChannel> blocking = CmChannel::Create(nullptr);
+  const auto endpoint = std::make_shared<CmEndpoint>();
+  events_.Add(*endpoint, *blocking);
+  events_.DestroyChannel(std::move(blocking));
+  events_.Post(*endpoint, std::make_unique<CmEventRecord>(kType));
+  events_.Remove(*endpoint);
+  EXPECT_EQ(endpoint.use_count(), 1);
+}
+
 TEST_F(CmEventsTest, AChannelIsReadableAsLongAsThereIsAnEvent) {
   EXPECT_FALSE(Readable(*channel_));
   events_.Post(*one_, kType, 1);

@@ -52,12 +52,12 @@ int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags,
   if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return 0;
   bool complete = true;
   for (uint32_t i = 0; i < count; ++i) {
-    std::byte* const start =
-        memory.Translate(entries[i].lkey, OnDemandOwner(owner), entries[i].addr,
-                         entries[i].length, 0);
-    complete &= entries[i].length == 0 ||
-                (start != nullptr && Populate(reinterpret_cast<uint64_t>(start),
-                                              entries[i].length, for_writing));
+    const ibv_sge& entry = entries[i];
+    if (entry.length == 0) continue;
+    std::byte* const start = memory.Translate(entry.lkey, OnDemandOwner(owner),
+                                              entry.addr, entry.length, 0);
+    complete &= start != nullptr && Populate(reinterpret_cast<uint64_t>(start),
+                                             entry.length, for_writing);
   }
   return complete || (flags & IBV_ADVISE_MR_FLAG_FLUSH) == 0 ? 0 : EFAULT;
 }
