@@ -57,7 +57,7 @@ class GenericService {
   std::optional<HandlerMode> handler_mode() const { return handler_mode_; }
 
  protected:
-  // With methods that do not block. Neither is null.
+  // With the methods that answer unary calls and streams. Neither is null.
   GenericService(std::unique_ptr<internal::Method> unary_method,
                  std::unique_ptr<internal::Method> streaming_method);
 

@@ -28,11 +28,11 @@
 
 namespace verbena {
 
-// A histogram of the latency of calls. One call in eight is timed, and stands
-// for those before it that were not, in two cases: handlers that a server runs
-// on its pollers (HandlerMode::kInline), and calls of a channel that has eight
-// or more open. To look at a clock for each would take as long as to count all
-// the rest.
+// A histogram of the latency of calls. Every call is timed but in two cases:
+// handlers that a server runs on its pollers (HandlerMode::kInline), and calls
+// of a channel that has eight or more open. There one call in eight is timed,
+// and stands for those before it, because looking at a clock for each would
+// take as long as counting all the rest.
 struct LatencyMetrics {
   // The upper bound doubles from bucket to bucket: the first ends at 1.024 us,
   // the last but one at 17.2 s, and the last has no end.
@@ -122,7 +122,7 @@ struct PollerMetrics {
 // The result of Server::GetMetrics().
 struct ServerMetrics {
   std::vector<MethodMetrics> methods;  // All registered methods.
-  uint64_t unknown_methods = 0;        // Calls of others.
+  uint64_t unknown_methods = 0;  // Calls of methods that are not registered.
   // Calls that were refused because of SetMaxConcurrentCalls(), because of
   // SetMaxConcurrentStreams(), and because all workers and the queue were full.
   // Refusals by the queue also count as calls of their methods.

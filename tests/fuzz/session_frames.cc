@@ -175,8 +175,8 @@ bool IsOfACall(FrameType type) {
          type == FrameType::kMetadata || type == FrameType::kMessage;
 }
 
-// As inputs of the corpus mean it that are older than streams, than METADATA or
-// than MESSAGE.
+// Inputs of the corpus that are older than a type keep their meaning: the first
+// draw has the values that it had then, and 0 leads to newer types.
 FrameType TakeType(fuzz::FuzzInput& input) {
   constexpr uint32_t kWithoutStreams = 17;
   const uint32_t type = input.Below(kWithoutStreams);

@@ -432,7 +432,10 @@ absl::StatusOr<std::string> RawPeer::Receive(FrameType type) {
 
 std::string RawPeer::AwaitBye() {
   const absl::StatusOr<std::string> bye = Receive(FrameType::kBye);
-  if (!bye.ok()) return absl::StrCat("no BYE: ", bye.status().ToString());
+  if (!bye.ok()) {
+    return absl::StrCat("no BYE (was the frame accepted?): ",
+                        bye.status().ToString());
+  }
   return bye->substr(sizeof(FrameHeader));
 }
 

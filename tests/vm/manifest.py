@@ -55,6 +55,14 @@ END_TO_END = "//tests/integration:rpc_end_to_end_test"
 STREAMING = "//tests/integration:rpc_streaming_test"
 FORMS = "//tests/integration:rpc_forms_test"
 
+# About memory and not about the wire: they take half of the time.
+_MEMORY = "*.SixtyFourMebibytes:*.LargerThanTheFirstArenaAndAllThatMayBeSent"
+# Suites that call UseServer(). They run between two guests, so the first guest
+# leaves them out.
+_BETWEEN_HOSTS = ("AttachmentTest.*:CallbacksTest.*:ChannelsTest.*:"
+                  "GenericStubTest.*:LongStatusTest.*:MetadataTest.*:"
+                  "StatusTest.*")
+
 # Guests that know nothing of each other, for they are booted together: one
 # keeps little more than a processor busy.
 FIRST_GUEST = [
@@ -78,12 +86,13 @@ FIRST_GUEST = [
     Test("//tests/transport:transport_limits_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_memory_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_shutdown_test", seconds=300, no_rnr=True),
-    # All but one that is about memory and not about the wire.
-    Test(END_TO_END, seconds=400, no_rnr=True, arguments=(
-        "--gtest_filter=-*.LargerThanTheFirstArenaAndAllThatMayBeSent",)),
+    Test(END_TO_END, seconds=400, no_rnr=True,
+         arguments=("--gtest_filter=-" + _BETWEEN_HOSTS,)),
     Test(STREAMING, seconds=600, no_rnr=True),
+    # Those that show a device; the others show forms of calls, as FORMS does.
     Test("//tests/integration:examples_test", seconds=300,
-         arguments=(HELLO_SERVER,)),
+         arguments=(HELLO_SERVER,
+                    "--gtest_filter=HelloTest.*:FileTransferTest.*")),
     Test("//tests/integration:locked_memory_test", seconds=300),
     Test("//tools/verbena:verbena_test", seconds=300,
          arguments=("{bin}/tools/verbena/verbena",)),
@@ -165,8 +174,7 @@ ON_SIW = [siw(entry) for entry in (
     Test("//tests/transport:killed_peer_test", seconds=120),
     Test(END_TO_END, seconds=200, arguments=(
         "--gtest_filter=PayloadTest.*:AttachmentTest.*:MetadataTest.*:"
-        "StatusTest.*:-*.SixtyFourMebibytes:"
-        "*.LargerThanTheFirstArenaAndAllThatMayBeSent",)),
+        "StatusTest.*:-" + _MEMORY,)),
     Test(STREAMING, seconds=300, arguments=differing(STREAMING)),
     Programs("programs.siw", seconds=900),
     Command("hello.siw", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +
@@ -209,13 +217,13 @@ SECOND_GUEST = [
          arguments=("--gtest_filter=-*AServerWhoseDeviceFailsOnce*",)),
     Test("//tests/transport:killed_peer_test", seconds=150),
     Test("//tests/endurance:kill_test", seconds=400,
-         arguments=("--kills=10", "--overrun_seconds=15")),
+         arguments=("--kills=6", "--overrun_seconds=8")),
     # Fewer than natively: connecting takes long on an emulated processor.
     Test("//tests/transport:many_connections_test", seconds=200, no_rnr=True,
          arguments=("--connections=200",)),
-    # A quarter of the moments that are drawn natively.
+    # A tenth of the moments that are drawn natively: others in each run.
     Test(FORMS, seconds=1200, no_rnr=True,
-         environment=(("VERBENA_TEST_DRAWS", "10"),)),
+         environment=(("VERBENA_TEST_DRAWS", "4"),)),
     # Last, for it takes rxe0 away and makes another.
     Test("//tools/rdma_doctor:broken_machine_test", seconds=600,
          arguments=("{bin}/tools/rdma_doctor/rdma_doctor",)),
@@ -230,14 +238,8 @@ JOINED = [
                  shown=True)),
     Pair(Command("e2e_server", "{bin}/tests/integration/e2e_server "
                  "--listen={address}:50052", seconds=500, no_rnr=True),
-         # The suites that call UseServer(): the others would talk to a server
-         # in their own guest, as they have done before. Nor what is about
-         # memory and not about the wire: half of the time goes into it.
          Test(END_TO_END, seconds=400, no_rnr=True,
-              arguments=("--gtest_filter=AttachmentTest.*:CallbacksTest.*:"
-                         "ChannelsTest.*:GenericStubTest.*:LongStatusTest.*:"
-                         "MetadataTest.*:PayloadTest.*:StatusTest.*:"
-                         "-*.SixtyFourMebibytes:"
-                         "*.LargerThanTheFirstArenaAndAllThatMayBeSent",),
+              arguments=("--gtest_filter=PayloadTest.*:" + _BETWEEN_HOSTS +
+                         ":-" + _MEMORY,),
               environment=(("VERBENA_TEST_SERVER", "{address}:50052"),))),
 ]

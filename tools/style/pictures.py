@@ -13,7 +13,8 @@ Some of its words name things, and these must exist:
     Bc                    a type: a capital with a small letter behind it
     Bc()                  a function
 
-All other words are small, or have capitals only (REQUEST, RDMA).
+All other words are small, or have capitals only (REQUEST, RDMA). In the text
+around the pictures, the members in backquotes (`A::B`) must exist.
 """
 
 import re
@@ -29,6 +30,7 @@ PICTURES = 3  # In ARCHITECTURE.md.
 _UNITS = ("KiB", "MiB", "GiB")
 _FENCE = re.compile(r"^```(\w*)$")
 _WORD = re.compile(r"[A-Za-z_~][\w~./:]*(?:\{[\w,.]+\}[\w./]*)?(?:\(\))?")
+_MEMBER = re.compile(r"`((?:\w+::)*[A-Z]\w+::~?[A-Z]\w+)(?:\(\))?`")
 _TYPE = re.compile(r"\b(?:class|struct|union|enum)\b([^;{}()]*)\{")
 _TYPE_NAME = re.compile(r"(\w+)\s*(?:final\s*)?(?::(?!:)[^{]*)?$", re.DOTALL)
 
@@ -95,7 +97,8 @@ class _Names:
 
 
 def check_pictures(tree):
-    """Each file, folder, type and function in a picture exists."""
+    """Each file, folder, type and function in a picture exists, and each
+    member in the text."""
     names = _Names(tree)
     paths = [source.path for source in tree]
     for document in _documents(tree):
@@ -105,6 +108,11 @@ def check_pictures(tree):
                 if missing:
                     yield Problem(document.path, line, "the picture names %s, "
                                   "but there is no such %s" % (word, missing))
+        for line, text in enumerate(document.lines, start=1):
+            for member in _MEMBER.findall(text):
+                if _missing(member, names, paths):
+                    yield Problem(document.path, line, "the text names %s, but "
+                                  "there is no such member" % member)
 
 
 def _documents(tree):

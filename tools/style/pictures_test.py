@@ -47,8 +47,14 @@ class Names(StyleCase):
                              "| Box, Kind and a/{b.h,b.cc} v Free()",
                              "| 8 KiB of REQUEST, 1/8, words +---+"))
 
-    def test_looks_into_pictures_only(self):
+    def test_looks_for_all_else_in_pictures_only(self):
         self.accepts("Gone\n```sh\nGone\n```\n```\ngone.cc\n```\nx/y\n")
+
+    def test_looks_for_members_in_the_text(self):
+        self.accepts("`Box::Open`, `a::Box::Open()`, `Box::field`, Bag::Gone\n")
+        self.assert_finds(pictures.check_pictures, "docs/internals/x.md",
+                          "See\n`Box::Gone`.\n", "the text names Box::Gone,",
+                          _CODE)
 
     def test_refuses_what_is_gone(self):
         self.refuses("| c/ |", "names c/, but there is no such path")

@@ -105,9 +105,9 @@ inline constexpr uint32_t kMaxGrownReceives = 8192;
 // client.
 inline constexpr uint32_t kDefaultMaxOpenCalls = 256;
 
-// Largest value that this can be set to. A call that is open costs a client
-// some hundred bytes, and a server some KiB with its messages; those that are
-// not, the client the same and the server a pointer.
+// Largest value that this can be set to. An open call costs a client some
+// hundred bytes, and a server some KiB with its messages. A slot without a call
+// costs a client the same, and a server a pointer.
 inline constexpr uint32_t kMaxOpenCalls = 16384;
 
 // Bytes of a stream's messages that may be sent before the reader says more,

@@ -47,7 +47,8 @@ bool ClientCalls::SendWaiting() {
   requests_.SendQueued(&shared_.waiting_large);
   streams_.Send();
   return streams_.waiting() > 0 || sent_.has_due() ||
-         shared_.arenas.take_backs_due() || !shared_.waiting_small.empty() || !shared_.waiting_large.empty();
+         shared_.arenas.take_backs_due() || !shared_.waiting_small.empty() ||
+         !shared_.waiting_large.empty();
 }
 
 }  // namespace verbena::transport

@@ -22,7 +22,8 @@ std::string Hex(const Header& header) {
       reinterpret_cast<const char*>(&header), sizeof(header)));
 }
 
-// The bytes of version 6. A change here is a change of the protocol.
+// The bytes of the headers. A change here is a change of the protocol: raise
+// kProtocolVersion.
 TEST(FrameCodecTest, KeepsTheBytesOfTheCommonHeader) {
   EXPECT_EQ(Hex(FrameHeader{.type = FrameType::kResponse,
                             .flags = 0x05,

@@ -15,7 +15,7 @@ namespace verbena::transport {
 // The arenas that one client offered, by index. Every range that the client
 // names is checked here before it reaches a work request.
 //
-// Not thread-safe. Owns nothing remote.
+// Not thread-safe. Its end frees nothing at the client.
 class RemoteArenas {
  public:
   // Address and key for a READ or WRITE.

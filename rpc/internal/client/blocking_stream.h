@@ -28,7 +28,8 @@ namespace verbena::internal {
 // are handled when a thread reads, or when another call has the poller polled.
 class BlockingStream final : public StreamCall, public ClientStream {
  public:
-  // Starts the call. `owner` keeps the channel, and is let go of at the end.
+  // Starts the call. `owner` keeps the channel, and is released when the call
+  // has ended.
   BlockingStream(ChannelImpl* channel, std::shared_ptr<const void> owner,
                  const char* method_name, uint64_t method_id, RpcType type,
                  ClientContext* context);
@@ -56,12 +57,13 @@ class BlockingStream final : public StreamCall, public ClientStream {
   void OnPending(bool pending) override;
 
  private:
-  // Something that a thread of the user's waits for. With the ownership held.
+  // Something that a thread of the user's waits for. Touched only with the
+  // ownership held.
   struct Event {
     bool happened = false;     // No thread has heard of it.
     Waiter* waiter = nullptr;  // The thread that waits for it.
   };
-  // Waits for an event, on the stack of the thread that does.
+  // Waits for an event, on the stack of the thread that waits.
   class Wait final : public transport::Task {
    public:
     Wait(BlockingStream* call, Event* event) : call_(call), event_(event) {}

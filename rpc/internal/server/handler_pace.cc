@@ -11,8 +11,9 @@ void HandlerPace::CountDown(std::atomic<int>& count) {
   }
 }
 
-// Knows three cases: a method that is being proven starts anew, a second slow
-// call in a short time ends the shortness, and a single one is noted.
+// A method that is being proven begins its proof anew. Of a short method one
+// slow call is noted; another one within the next kForgiven quick calls ends
+// its being short.
 void HandlerPace::NoteSlow(uint64_t now) {
   if (!is_short()) {
     to_prove_.store(proof_.load(std::memory_order_relaxed),
@@ -24,8 +25,9 @@ void HandlerPace::NoteSlow(uint64_t now) {
   }
 }
 
-// Makes the next proof longer, unless the last loss was long ago. All is
-// relaxed: a count that two threads lose does no harm.
+// The next proof is kProofGrowth times as long as the last one, or as the first
+// one if the last loss was long ago. All is relaxed: if two threads count at
+// once, one count may be lost, which does no harm.
 void HandlerPace::Lose(uint64_t now) {
   const uint64_t lost_at = lost_at_.exchange(now, std::memory_order_relaxed);
   const bool again = lost_at != 0 && now - lost_at < kLongCycles;

@@ -44,7 +44,8 @@ class HandlerPace final : public transport::ShortTask::Observer {
   }
 
   // A handler took `cycles`, until `now`. Writes nothing for a quick call of a
-  // short method: any number of threads may share this.
+  // short method that has no slow call to forget: any number of threads may
+  // share this.
   void NoteTime(uint64_t cycles, uint64_t now) {
     if (ABSL_PREDICT_FALSE(cycles > kQuickCycles)) return NoteSlow(now);
     std::atomic<int>& count = is_short() ? suspicion_ : to_prove_;
@@ -66,7 +67,7 @@ class HandlerPace final : public transport::ShortTask::Observer {
   static void CountDown(std::atomic<int>& count);
 
   std::atomic<int> to_prove_{kFirstProof};  // Quick calls that are missing.
-  std::atomic<int> proof_{kFirstProof};     // Of so many in all.
+  std::atomic<int> proof_{kFirstProof};     // Quick calls of a whole proof.
   std::atomic<int> suspicion_{0};  // Quick calls until a slow one is forgotten.
   std::atomic<uint64_t> lost_at_{0};  // When it last ceased to be short, or 0.
 };

@@ -9,8 +9,8 @@ void PathMigration::Migrate() {
 
 PathMigration::Peer PathMigration::OnPeer(uint32_t word) {
   const bool peer_is_ready = (word & 1) != 0;
-  // How many migrations more than we the peer has behind it, times two: the
-  // number stands above the lowest bit. Modulo 2^32.
+  // The peer's count of migrations less ours, modulo 2^32. It is doubled,
+  // because the count stands above the lowest bit.
   const uint32_t ahead = (word & ~1u) - (migrations_ << 1);
   switch (ahead) {
     case 0:
@@ -19,7 +19,8 @@ PathMigration::Peer PathMigration::OnPeer(uint32_t word) {
     case 2:
       // The peer is one migration ahead, so we are to follow. It migrated from
       // ARMED, so we had re-armed and have not migrated since: our state cannot
-      // be MIGRATED. It may be REARM, if we had not heard of the peer's ARMED.
+      // be MIGRATED. It may be REARM, if the peer migrated before we saw the
+      // word with which it had re-armed.
       return state_ == IBV_MIG_MIGRATED ? Peer::kGarbage : Peer::kHasMigrated;
     case ~1u:  // The peer is one migration behind: it has yet to follow us.
       return Peer::kNothing;

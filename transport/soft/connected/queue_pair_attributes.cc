@@ -8,20 +8,22 @@ namespace verbena::soft {
 namespace {
 
 // The rights that a queue pair has. Others concern regions, and are ignored:
-// programs pass the flags of their regions, memory on demand among them.
+// programs pass the flags of their regions, such as IBV_ACCESS_ON_DEMAND.
 constexpr unsigned int kAccessFlags =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
     IBV_ACCESS_REMOTE_ATOMIC;
 
-// An entry of the table that has no address is not one to send from.
+// A path with a global header must name an entry of the GID table that has an
+// address.
 bool SourceIsLegal(const ibv_ah_attr& path, GidTable& gids) {
   if (path.is_global == 0) return true;
   gids.Refresh();
   return gids.At(path.grh.sgid_index).has_value();
 }
 
-// The kernel demands that the address names the same port. Programs that were
-// written for NICs with one port set alt_port_num alone, so here that counts.
+// The kernel demands that the port in alt_ah_attr equals alt_port_num. Programs
+// that were written for NICs with one port set alt_port_num alone, so here that
+// counts.
 bool AlternateIsLegal(const ibv_qp_attr& attributes, GidTable& gids) {
   gids.Refresh();
   return IsPort(attributes.alt_port_num) && attributes.alt_pkey_index == 0 &&

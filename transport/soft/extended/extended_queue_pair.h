@@ -11,9 +11,10 @@ namespace verbena::soft {
 ibv_qp* CreateQpOfAnyType(ibv_pd* pd, ibv_qp_init_attr* attributes);
 
 // The verb create_qp_ex, with these extended attributes: a protection domain,
-// and the operations to send (IBV_QP_INIT_ATTR_SEND_OPS_FLAGS). Others, and
-// operations that queue pairs of this type do not have, are refused with
-// EOPNOTSUPP. Writes the capacities that were granted into the attributes.
+// without which it refuses with EINVAL, and the operations to send
+// (IBV_QP_INIT_ATTR_SEND_OPS_FLAGS). Other attributes, and operations that
+// queue pairs of this type do not have, are refused with EOPNOTSUPP. Writes the
+// capacities that were granted into the attributes.
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attributes);
 
 // ibv_qp_to_qp_ex: null when `qp` was not made with operations to send.
