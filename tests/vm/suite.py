@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import shlex
 import sys
 
@@ -130,6 +131,18 @@ class Step:
                               ": a message met an empty receive queue")
         else:
             tally.add_pass()
+
+
+def slowest(steps, share, count=25):
+    """(seconds, name) of the test cases that took longest."""
+    cases = []
+    for step in steps:
+        for attributes in re.findall(r"<testcase ([^>]*)",
+                                     read(share, step.name + ".xml") or ""):
+            of = dict(re.findall(r'(\w+)="([^"]*)"', attributes))
+            cases.append((float(of.get("time", 0)), "%s %s.%s" % (
+                step.title, of.get("classname"), of.get("name"))))
+    return sorted(cases, reverse=True)[:count]
 
 
 def read(share, name):

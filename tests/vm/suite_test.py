@@ -52,6 +52,15 @@ class Judging(unittest.TestCase):
         self.assertEqual(self.judge_test(139, PASSING).summary(),
                          "1 passed, 1 failed")
 
+    def test_the_slowest_cases_come_first(self):
+        self.leave("a.b.xml", '<testcase name="Two" classname="S" time="2.5">'
+                   '<testcase name="One" classname="S" time="3."/>')
+        steps = [suite.Step(manifest.Test("//a:b"), "/bin")]
+        self.assertEqual(suite.slowest(steps, self.share),
+                         [(3.0, "//a:b S.One"), (2.5, "//a:b S.Two")])
+        self.assertEqual(suite.slowest(steps, self.share, count=1),
+                         [(3.0, "//a:b S.One")])
+
     def test_a_command_is_one_case(self):
         self.leave("x.status", "0\n")
         self.assertEqual(self.judge(manifest.Command("x", "true")).summary(),
