@@ -44,7 +44,7 @@ absl::Status CheckUser(absl::string_view who, const PeerFacts& peer) {
   if (*peer.user == ::geteuid()) return absl::OkStatus();
   return absl::UnauthenticatedError(
       absl::StrCat("the ", who, " is a process of user ", *peer.user,
-                   ", and local credentials want user ", ::geteuid()));
+                   "; local credentials accept only user ", ::geteuid()));
 }
 
 class LocalClientHandshake final : public ClientHandshake {
@@ -58,7 +58,7 @@ class LocalClientHandshake final : public ClientHandshake {
   absl::StatusOr<std::string> Answer(absl::string_view /*message*/,
                                      absl::string_view /*hellos*/) override {
     return absl::UnauthenticatedError(
-        "the server asks what local credentials do not answer");
+        "the server sent a challenge, which local credentials do not answer");
   }
   // The kernel has said who the server is.
   absl::Status Finish(absl::string_view /*message*/,

@@ -59,7 +59,7 @@ TEST(LocalCredentialsTest, RefuseWhomTheKernelDoesNotKnow) {
 TEST(LocalCredentialsTest, AServerAsksNothing) {
   const auto client = LocalCredentials()->Begin({.user = ::geteuid()});
   ASSERT_TRUE(client->Hello().ok());
-  ExpectRefusal(client->Answer("who are you?", "").status(), "asks");
+  ExpectRefusal(client->Answer("who are you?", "").status(), "challenge");
 }
 
 TEST(InsecureCredentialsTest, AreOfNoKind) {

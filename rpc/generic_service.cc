@@ -9,9 +9,9 @@ namespace verbena {
 namespace {
 
 absl::Status NotOverridden(const ServerContext& context, const char* what) {
-  return absl::UnimplementedError(
-      absl::StrCat(context.method(), ": the server answers no ", what,
-                   " of methods that it does not know"));
+  return absl::UnimplementedError(absl::StrCat(
+      context.method(), ": the generic service of this server does not handle ",
+      what));
 }
 
 }  // namespace

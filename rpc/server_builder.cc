@@ -27,14 +27,14 @@ absl::Status CheckRange(absl::string_view what, int64_t value, int64_t least,
                         int64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("ServerBuilder: ", what, " is ", value, ", must be from ",
+      absl::StrCat("ServerBuilder::", what, " is ", value, ", must be from ",
                    least, " to ", most));
 }
 
 absl::Status CheckPositive(absl::string_view what, absl::Duration value) {
   if (value > absl::ZeroDuration()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("ServerBuilder: ", what, " is ", absl::FormatDuration(value),
+      absl::StrCat("ServerBuilder::", what, " is ", absl::FormatDuration(value),
                    ", must be positive"));
 }
 
@@ -81,9 +81,9 @@ absl::Status ServerBuilder::ValidateServices() const {
     }
   }
   if (generic_services_.size() > 1) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("ServerBuilder: ", generic_services_.size(),
-                     " generic services; one answers all that others do not"));
+    return absl::AlreadyExistsError(absl::StrCat(
+        "ServerBuilder: ", generic_services_.size(),
+        " generic services are registered; a server can have only one"));
   }
   if (!generic_services_.empty() && generic_services_.front() == nullptr) {
     return absl::InvalidArgumentError(
@@ -100,43 +100,38 @@ absl::Status ServerBuilder::Validate() const {
     absl::string_view what;
     int64_t value, least, most;
   } ranges[] = {
-      {"the size limit of received messages", max_receive_message_bytes_, 0,
+      {"SetMaxReceiveMessageSize", max_receive_message_bytes_, 0,
        kLongestMessage},
-      {"the size limit of sent messages", max_send_message_bytes_, 0,
-       kLongestMessage},
-      {"the size limit of metadata", max_metadata_bytes_, 0,
+      {"SetMaxSendMessageSize", max_send_message_bytes_, 0, kLongestMessage},
+      {"SetMaxMetadataSize", max_metadata_bytes_, 0,
        transport::kMaxMetadataBytes},
-      {"the size limit of status messages", max_status_bytes_, 0,
+      {"SetMaxStatusMessageSize", max_status_bytes_, 0,
        transport::kLongestStatusBytes},
-      {"the limit of calls of a connection", max_connection_calls_, 1,
+      {"SetMaxConcurrentCallsPerConnection", max_connection_calls_, 1,
        transport::kMaxOpenCalls},
-      {"the limit of calls of the server", max_calls_, 0, INT64_MAX},
-      {"the limit of streams of a connection", max_connection_streams_, 0,
+      {"SetMaxConcurrentCalls", max_calls_, 0, INT64_MAX},
+      {"SetMaxConcurrentStreamsPerConnection", max_connection_streams_, 0,
        transport::kMaxOpenCalls},
-      {"the limit of streams of the server", max_streams_, 0, INT64_MAX},
-      {"the limit of bulk memory", max_bulk_bytes_.value_or(INT64_MAX),
+      {"SetMaxConcurrentStreams", max_streams_, 0, INT64_MAX},
+      {"SetMaxBulkBytes", max_bulk_bytes_.value_or(INT64_MAX),
        std::max(max_receive_message_bytes_, max_send_message_bytes_),
        INT64_MAX},
-      {"the floor of idle memory", memory_floor_bytes_, 0, INT64_MAX},
-      {"the number of worker threads", worker_threads_.value_or(1), 1,
-       kMaxThreads},
-      {"the largest number of worker threads",
-       max_worker_threads_.value_or(kMaxThreads), worker_threads_.value_or(1),
-       kMaxThreads},
-      {"the limit of the workers' queue", worker_queue_limit_, 1, kMaxQueue},
-      {"the number of pollers", pollers_, 1, kMaxThreads},
+      {"SetMemoryFloorBytes", memory_floor_bytes_, 0, INT64_MAX},
+      {"SetWorkerThreads", worker_threads_.value_or(1), 1, kMaxThreads},
+      {"SetMaxWorkerThreads", max_worker_threads_.value_or(kMaxThreads),
+       worker_threads_.value_or(1), kMaxThreads},
+      {"SetWorkerQueueLimit", worker_queue_limit_, 1, kMaxQueue},
+      {"SetPollers", pollers_, 1, kMaxThreads},
   };
   for (const auto& [what, value, least, most] : ranges) {
     RETURN_IF_ERROR(CheckRange(what, value, least, most));
   }
-  RETURN_IF_ERROR(
-      CheckPositive("the time after which memory is idle", memory_idle_time_));
-  RETURN_IF_ERROR(
-      CheckPositive("the time for which a client may stall", stall_timeout_));
+  RETURN_IF_ERROR(CheckPositive("SetMemoryIdleTime", memory_idle_time_));
+  RETURN_IF_ERROR(CheckPositive("SetStallTimeout", stall_timeout_));
   if (spin_budget_ < absl::ZeroDuration()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "ServerBuilder: the spin budget is ",
-        absl::FormatDuration(spin_budget_), ", must be 0 or more"));
+        "ServerBuilder::SetSpinBudget is ", absl::FormatDuration(spin_budget_),
+        ", must be 0 or more"));
   }
   return absl::OkStatus();
 }

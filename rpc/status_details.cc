@@ -125,7 +125,7 @@ absl::Status FromGoogleRpcStatus(absl::string_view bytes,
   Fields fields;
   if (!ReadFields(bytes, &fields)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        bytes.size(), " bytes are not those of a google.rpc.Status"));
+        bytes.size(), " bytes cannot be parsed as a google.rpc.Status"));
   }
   *status = absl::Status(
       fields.code <= static_cast<uint64_t>(absl::StatusCode::kUnauthenticated)

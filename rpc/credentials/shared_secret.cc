@@ -34,7 +34,9 @@ absl::Status CheckLibrary() {
   // Asked again before each use: sodium_init() may be called any number of
   // times.
   if (sodium_init() >= 0) return absl::OkStatus();
-  return absl::InternalError("libsodium cannot be used: no random numbers");
+  return absl::InternalError(
+      "libsodium could not be initialised: it found no source of random "
+      "numbers");
 }
 
 absl::string_view Text(const Nonce& nonce) {
@@ -52,7 +54,7 @@ absl::Status CheckLength(absl::string_view what, size_t bytes, size_t least,
                          size_t most) {
   if (least <= bytes && bytes <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      what, " has ", bytes, " bytes, must have from ", least, " to ", most));
+      what, " has ", bytes, " bytes; it must have from ", least, " to ", most));
 }
 
 // Checks the library too, because every handshake needs a random number.
@@ -154,8 +156,7 @@ class ClientSide final : public ClientHandshake {
                                      absl::string_view hellos) override {
     if (answered_ || message.size() != kNonceBytes) {
       return absl::UnauthenticatedError(
-          "the server asks what credentials with a shared secret do not "
-          "answer");
+          "the server sent a second challenge, or one of the wrong length");
     }
     answered_ = true;
     std::memcpy(server_nonce_.data(), message.data(), kNonceBytes);
@@ -170,10 +171,9 @@ class ClientSide final : public ClientHandshake {
         key_->IsProof(message, kServerRole, server_nonce_, hellos)) {
       return absl::OkStatus();
     }
-    return absl::UnauthenticatedError(
-        absl::StrCat("the server has not proven that it knows the secret of "
-                     "the key \"",
-                     key_name_, "\""));
+    return absl::UnauthenticatedError(absl::StrCat(
+        "the server did not prove that it knows the secret of the key \"",
+        key_name_, "\""));
   }
 
  private:
@@ -197,7 +197,7 @@ class ServerSide final : public ServerHandshake {
     if (message.size() <= kNonceBytes ||
         message.size() > kNonceBytes + kMaxKeyNameBytes) {
       return absl::UnauthenticatedError(
-          "the client's HELLO names no key of a shared secret");
+          "the client's HELLO does not name a key of a shared secret");
     }
     // Noted, not looked up: whether there is such a key shows only in the
     // answer to the proof.

@@ -24,9 +24,9 @@ constexpr size_t kListedMax = 100;
 
 absl::Status CheckName(const std::string& service) {
   if (service.size() <= HealthService::kMaxNameBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the name of the service has ", service.size(),
-                   " bytes; it may have ", HealthService::kMaxNameBytes));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the name of the service has ", service.size(),
+      " bytes; it may have at most ", HealthService::kMaxNameBytes));
 }
 
 // The call of a client that may not watch.
@@ -144,8 +144,8 @@ void HealthService::Tell(Watcher* watcher) {
   if (!watcher->gone && !shut_down_) return;
   watcher->ended = true;
   watcher->Finish(watcher->gone
-                      ? absl::CancelledError("nobody watches any more")
-                      : absl::UnavailableError("the server shuts down"));
+                      ? absl::CancelledError("the client no longer watches")
+                      : absl::UnavailableError("the server is shutting down"));
 }
 
 // Answers at once: the reactor is finished before it is returned.
@@ -158,10 +158,11 @@ ServerUnaryReactor* HealthService::Check(CallbackServerContext* context,
     return reactor;
   }
   response->set_status(GetServingStatus(request->service()));
-  reactor->Finish(response->status() == HealthCheckResponse::SERVICE_UNKNOWN
-                      ? absl::NotFoundError(
-                            "nothing is known of the health of that service")
-                      : absl::OkStatus());
+  reactor->Finish(
+      response->status() == HealthCheckResponse::SERVICE_UNKNOWN
+          ? absl::NotFoundError(
+                "this server does not know the health of that service")
+          : absl::OkStatus());
   return reactor;
 }
 
@@ -173,8 +174,8 @@ ServerUnaryReactor* HealthService::List(CallbackServerContext* context,
   // The protocol wants an error, not a part of the list.
   if (statuses_.size() > kListedMax) {
     reactor->Finish(absl::ResourceExhaustedError(absl::StrCat(
-        "the health of ", statuses_.size(), " services is known; at most ",
-        kListedMax, " are listed: use Check")));
+        "the health of ", statuses_.size(), " services is known, but at most ",
+        kListedMax, " are listed; ask for each with Check")));
     return reactor;
   }
   for (const auto& [service, status] : statuses_) {

@@ -198,7 +198,7 @@ ServerReflectionResponse ReflectionService::Answer(
   *response.mutable_original_request() = request;
   if (LongestName(request) > kMaxNameBytes) {
     SetError(absl::StatusCode::kInvalidArgument,
-             "a name has 1024 bytes at the most", &response);
+             "a name may have at most 1024 bytes", &response);
     return response;
   }
   switch (request.message_request_case()) {
@@ -220,7 +220,7 @@ ServerReflectionResponse ReflectionService::Answer(
       break;
     case ServerReflectionRequest::MESSAGE_REQUEST_NOT_SET:
       SetError(absl::StatusCode::kInvalidArgument,
-               "this server does not know what is asked for", &response);
+               "the request does not say what to look up", &response);
       break;
   }
   return response;

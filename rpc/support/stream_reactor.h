@@ -127,8 +127,8 @@ class StreamReactor {
     do {
       if (before < kHold) {
         Fail(
-            "RemoveHold() was called more often than AddHold(): a reactor has "
-            "as many holds removed as were added");
+            "RemoveHold() was called more often than AddHold(): call it once "
+            "for each hold");
       }
     } while (!state_.compare_exchange_weak(before, (before - kHold) | kAsked,
                                            std::memory_order_acq_rel));

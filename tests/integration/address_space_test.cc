@@ -122,7 +122,7 @@ TEST_F(AddressSpaceTest, AServerThatLacksItInAHandlerSaysSo) {
   EchoRequest request;
   request.set_reply_bytes(kLargeReply);
   EXPECT_THAT(CallUntilThereIsRoom(server_.pid(), request),
-              HasSubstr("the handler found no memory"));
+              HasSubstr("the handler ran out of memory"));
 }
 
 }  // namespace

@@ -197,7 +197,7 @@ TEST_F(CredentialsTest, AClientWithoutCredentialsIsRefusedWhereTheyAreWanted) {
 TEST_F(CredentialsTest, AServerWithoutCredentialsIsRefusedWhereTheyAreWanted) {
   StartServerWith(InsecureServerCredentials());
   ExpectRefusal(Describe(*NewStub(SharedSecretCredentials("new", kNew))),
-                "has no credentials");
+                "requires credentials of the kind ");
 }
 
 TEST_F(CredentialsTest, ThePatientDoNotWaitForThatEither) {

@@ -192,7 +192,8 @@ TEST_F(HealthTest, ShutdownEndsTheCallsThatWatchAndThenTheServer) {
   health_.Shutdown();
   EXPECT_EQ(Next(*reader), "NOT_SERVING");
   EXPECT_EQ(Next(*reader), "no more");
-  EXPECT_EQ(reader->Finish(), absl::UnavailableError("the server shuts down"));
+  EXPECT_EQ(reader->Finish(),
+            absl::UnavailableError("the server is shutting down"));
   server().Shutdown();
 }
 

@@ -96,7 +96,7 @@ TEST_F(LoggingTest, AnAttemptThatFailsSaysWhyAndWhenTheNextOneComes) {
   const auto channel = CreateChannel("127.0.0.1:1", options);
   EXPECT_FALSE(channel->WaitForConnected(absl::Now() + absl::Seconds(1)));
   EXPECT_TRUE(
-      log.Await({"no connection to 127.0.0.1:1", "not tried again for "}));
+      log.Await({"no connection to 127.0.0.1:1", "the next attempt is in "}));
 }
 
 TEST_F(LoggingTest, AServerNamesTheClientThatItRefuses) {
@@ -127,8 +127,8 @@ TEST_F(LoggingTest, AServerSaysThatItRefusesCallsForALimit) {
   const auto blocked = Block(stub.get(), "key");
   service().AwaitBlocked("key");
   EXPECT_NE(EchoProblem(*stub, 10, 1), "");
-  EXPECT_TRUE(log.Await(
-      {"calls are refused: ", "has 1 calls in work", "SetMaxConcurrentCalls"}));
+  EXPECT_TRUE(log.Await({"calls are refused: ", "has 1 calls in progress",
+                         "SetMaxConcurrentCalls"}));
   service().Release("key");
   blocked->thread.join();
 }

@@ -294,12 +294,11 @@ TEST(LongStatusOfARawServerTest, IsPutTogether) {
 TEST(LongStatusOfARawServerTest, MustNotBeCutWhereThereIsRoom) {
   ExpectInternal(
       EndOf(absl::StatusCode::kAborted, "short", PairText(kRestKey, "rest")),
-      "the server sent 4 bytes as the rest of a status message of which only "
-      "5 were before them, where 2048 must be");
-  ExpectInternal(
-      EndOf(absl::StatusCode::kOk, "", PairText(kRestKey, "rest")),
-      "the server sent 4 bytes as the rest of a status message of which only "
-      "0 were before them, where 2048 must be");
+      "the server sent the rest of a status message (4 bytes) after only 5 "
+      "bytes of it; the first part must have 2048");
+  ExpectInternal(EndOf(absl::StatusCode::kOk, "", PairText(kRestKey, "rest")),
+                 "the server sent the rest of a status message (4 bytes) after "
+                 "only 0 bytes of it; the first part must have 2048");
 }
 
 TEST(LongStatusOfARawServerTest, MustNotHaveTwoRests) {
@@ -310,10 +309,11 @@ TEST(LongStatusOfARawServerTest, MustNotHaveTwoRests) {
 
 TEST(LongStatusOfARawServerTest, MustBeWhole) {
   const std::string pair = PairText(kRestKey, "rest");
-  ExpectInternal(EndOf(absl::StatusCode::kAborted, std::string(kHead, 'h'),
-                       pair.substr(0, pair.size() - 1)),
-                 "a metadata pair of 15 + 4 bytes where only 18 bytes are "
-                 "left");
+  ExpectInternal(
+      EndOf(absl::StatusCode::kAborted, std::string(kHead, 'h'),
+            pair.substr(0, pair.size() - 1)),
+      "a metadata pair of 15 + 4 bytes does not fit: only 18 bytes are "
+      "left");
 }
 
 }  // namespace

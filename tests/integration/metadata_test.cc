@@ -148,8 +148,8 @@ TEST_F(MetadataTest, MoreThanAnybodyTakesIsRefusedInWords) {
   EXPECT_EQ(context.GetServerTrailingMetadata(), context.metadata());
   context.AddMetadata(kKey, "");
   ExpectExhausted(Describe(&context),
-                  "metadata of 65540 bytes are larger than the most that "
-                  "max_metadata_bytes and SetMaxMetadataSize can be, 65535");
+                  "metadata of 65540 bytes are larger than the largest value "
+                  "of max_metadata_bytes and SetMaxMetadataSize, 65535");
 }
 
 // --- Initial metadata --------------------------------------------------------
@@ -239,8 +239,8 @@ TEST_F(MetadataTest, CallsBeyondTheServersLimitAreRefusedInWords) {
     for (const bool on_poller : {false, true}) {
       ClientContext context;
       ExpectExhausted(Describe(&context, on_poller),
-                      "the server has 2 calls in work, as many as it may "
-                      "(ServerBuilder::SetMaxConcurrentCalls); this one was "
+                      "the server has 2 calls in progress, which is its limit "
+                      "(ServerBuilder::SetMaxConcurrentCalls); this call was "
                       "not processed");
     }
     service().Release("first");

@@ -22,11 +22,11 @@ namespace {
 using ::testing::EndsWith;
 
 constexpr char kServersWords[] =
-    "the server has 2 streams in work, as many as it may "
-    "(ServerBuilder::SetMaxConcurrentStreams); this one was not processed";
+    "the server has 2 streams in progress, which is its limit "
+    "(ServerBuilder::SetMaxConcurrentStreams); this call was not processed";
 constexpr char kConnectionsWords[] =
-    "the connection has 2 streams open, as many as it may "
-    "(ServerBuilder::SetMaxConcurrentStreamsPerConnection); this one was not "
+    "the connection has 2 streams open, which is its limit "
+    "(ServerBuilder::SetMaxConcurrentStreamsPerConnection); this call was not "
     "processed";
 
 // A chat that is open, if the server has taken it.

@@ -212,7 +212,7 @@ TEST_F(StreamingMetadataTest, StreamsBeyondTheServersLimitAreRefused) {
     const absl::Status status = stub_->Chat(&second)->Finish();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(std::string(status.message()),
-                HasSubstr("the server has 1 calls in work"));
+                HasSubstr("the server has 1 calls in progress"));
     EXPECT_TRUE(stream->WritesDone());
     EXPECT_EQ(stream->Finish(), absl::OkStatus());
   }

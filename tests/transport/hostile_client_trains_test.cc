@@ -95,7 +95,7 @@ TEST_F(HostileClientTrainsTest, MustNotSendAnythingButCallsBehindACall) {
     FrameHeader header = Plain(type);
     header.credit_limit = 0;
     EXPECT_THAT(ByeBehindARequest(FrameText(header)),
-                HasSubstr("no REQUEST and no RESPONSE"));
+                HasSubstr("neither REQUEST nor RESPONSE"));
   }
   EXPECT_THAT(ByeBehindARequest(FrameText(Plain(static_cast<FrameType>(0)))),
               HasSubstr("unknown frame type"));
@@ -121,11 +121,11 @@ TEST_F(HostileClientTrainsTest, MustNotSendFramesThatOnlyServersSend) {
 TEST_F(HostileClientTrainsTest, MustSpeakOfCreditsInTheFirstFrameOnly) {
   RequestHeader request = Second();
   request.frame.credit_limit = kCredits + 1;
-  EXPECT_THAT(ByeToFrame(request), HasSubstr("says something of credits"));
+  EXPECT_THAT(ByeToFrame(request), HasSubstr("has credit fields"));
   for (const uint8_t flag : {kFlagCreditsWanted, kFlagGrantRead}) {
     request = Second();
     request.frame.flags = flag;
-    EXPECT_THAT(ByeToFrame(request), HasSubstr("says something of credits"));
+    EXPECT_THAT(ByeToFrame(request), HasSubstr("has credit fields"));
   }
 }
 
@@ -169,8 +169,9 @@ TEST_F(HostileClientTrainsTest, MustNotSayHeadersOfOtherLengths) {
     request.frame.header_bytes = static_cast<uint16_t>(bytes);
     const std::string bye = ByeToFrame(request);
     const bool found = 16 <= bytes && bytes <= 64;
-    EXPECT_THAT(bye, HasSubstr(found ? "header_bytes is not that of the type"
-                                     : "in the middle of a frame"))
+    EXPECT_THAT(bye,
+                HasSubstr(found ? "header_bytes does not match the frame type"
+                                : "in the middle of a frame"))
         << bytes;
   }
 }

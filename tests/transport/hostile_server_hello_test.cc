@@ -178,7 +178,7 @@ TEST_F(HostileServerHelloTest, ConnectingFailsWithoutTheChecksumsThatItWants) {
   ASSERT_TRUE(Incoming(WithChecksum()).AcceptAndWelcome().ok());
   const absl::Status status = Outcome();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-  EXPECT_THAT(status.message(), HasSubstr("does not confirm them"));
+  EXPECT_THAT(status.message(), HasSubstr("did not agree to them"));
 }
 
 TEST_F(HostileServerHelloTest, ConnectingFailsOnChecksumsOfAnotherKind) {

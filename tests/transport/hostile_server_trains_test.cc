@@ -120,10 +120,10 @@ TEST_F(HostileServerTrainsTest, EndsCallsForATrainThatIsCut) {
 TEST_F(HostileServerTrainsTest, EndsCallsForFramesThatHaveNoPlaceInATrain) {
   OpenWith(2, Trains());
   ExpectEndBehindAnAnswer(FrameText(Behind(Pending(requests_[1], 100000))),
-                          "no REQUEST and no RESPONSE");
+                          "neither REQUEST nor RESPONSE");
   OpenWith(2, Trains());
   ExpectEndBehindAnAnswer(FrameText(raw_->Header(FrameType::kPing)),
-                          "no REQUEST and no RESPONSE");
+                          "neither REQUEST nor RESPONSE");
   OpenWith(2, Trains());
   RequestHeader request = {};
   request.frame.type = FrameType::kRequest;
@@ -132,12 +132,11 @@ TEST_F(HostileServerTrainsTest, EndsCallsForFramesThatHaveNoPlaceInATrain) {
 
 TEST_F(HostileServerTrainsTest, EndsCallsForCreditsBehindTheFirstFrame) {
   OpenWith(2, Trains());
-  ExpectEndBehindAnAnswer(Answer(1), "says something of credits");
+  ExpectEndBehindAnAnswer(Answer(1), "has credit fields");
   OpenWith(2, Trains());
   ResponseHeader response = Behind(Response(requests_[1], 2));
   response.frame.flags = kFlagGrantRead;
-  ExpectEndBehindAnAnswer(FrameText(response, "ok"),
-                          "says something of credits");
+  ExpectEndBehindAnAnswer(FrameText(response, "ok"), "has credit fields");
 }
 
 // Verbena's server puts only plain RESPONSEs into trains. Other implementations

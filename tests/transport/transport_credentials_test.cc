@@ -171,7 +171,7 @@ TEST_F(TransportCredentialsTest, ARightProofGetsTheServersOwn) {
 TEST_F(TransportCredentialsTest, ACallBeforeTheProofIsRefused) {
   RawPeer& raw = Asked();
   ASSERT_TRUE(raw.Send(FrameText(raw.InlineRequest(1, 1, 1), "x")).ok());
-  ExpectRefused("sent REQUEST before it had proven who it is");
+  ExpectRefused("sent REQUEST before it was authenticated");
 }
 
 TEST_F(TransportCredentialsTest, AnArenaBeforeTheProofIsRefused) {
@@ -182,7 +182,7 @@ TEST_F(TransportCredentialsTest, AnArenaBeforeTheProofIsRefused) {
   arena.bytes = 4096;
   arena.index = 1;
   ASSERT_TRUE(raw.Send(FrameText(arena)).ok());
-  ExpectRefused("sent ARENA before it had proven who it is");
+  ExpectRefused("sent ARENA before it was authenticated");
 }
 
 TEST_F(TransportCredentialsTest, ACallBeforeTheHelloEndsTheConnection) {
@@ -273,7 +273,7 @@ class HostileServerCredentialsTest : public HostileServerFixture {
 TEST_F(HostileServerCredentialsTest, AServerWithoutCredentialsIsRefused) {
   AcceptHello();
   Say(FrameType::kWelcome, "");
-  ExpectRefused("has no credentials");
+  ExpectRefused("requires credentials of the kind toy");
 }
 
 TEST_F(HostileServerCredentialsTest, AServerThatDoesNotAskIsNotBelieved) {

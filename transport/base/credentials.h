@@ -49,13 +49,13 @@ struct PeerFacts {
 inline absl::Status CheckOwnMessage(absl::string_view message) {
   if (message.size() <= kMaxCredentialBytes) return absl::OkStatus();
   return absl::InternalError(
-      absl::StrCat("credentials that say ", message.size(),
-                   " bytes at once, more than ", kMaxCredentialBytes));
+      absl::StrCat("the credentials sent ", message.size(),
+                   " bytes at once; the limit is ", kMaxCredentialBytes));
 }
 
 // For credentials that break their promise.
 inline absl::Status NoHandshake() {
-  return absl::InternalError("credentials that begin no handshake");
+  return absl::InternalError("the credentials began no handshake");
 }
 
 // The client's side.

@@ -42,11 +42,10 @@ void Log::Write(LogSeverity severity, absl::string_view text) {
   }
   ++passed_;
   if (const int64_t left_out = std::exchange(left_out_, 0); left_out > 0) {
-    const std::string note =
-        absl::StrCat(left_out,
-                     " entries before this one were left out: more "
-                     "than ",
-                     kMostASecond, " in a second");
+    const std::string note = absl::StrCat(
+        left_out,
+        " entries before this one were left out: the log takes at most ",
+        kMostASecond, " a second");
     Pass({severity, ToWallClock(now), note});
   }
   Pass({severity, ToWallClock(now), text});

@@ -29,7 +29,7 @@ absl::Status ThreadGroup::Start(std::function<void()> body) {
   if (error == 0) return absl::OkStatus();
   running_.erase(self);
   return absl::ResourceExhaustedError(absl::StrCat(
-      "the system starts no further thread: ",
+      "the system cannot start another thread: ",
       std::generic_category().message(error),
       " (see `ulimit -u` and `ulimit -v`, and pids.max of the control "
       "group)"));

@@ -142,8 +142,8 @@ absl::Status ClientAdmission::AgreeOnSums(
     connection_.BeginSums();
   } else if (connection_.options().checksum) {
     return absl::FailedPreconditionError(
-        absl::StrCat("this client wants checksums, and the server ",
-                     connection_.peer(), " does not confirm them"));
+        absl::StrCat("this client requires checksums, but the server ",
+                     connection_.peer(), " did not agree to them"));
   }
   return absl::OkStatus();
 }
@@ -154,10 +154,10 @@ absl::Status ClientAdmission::CheckServer(
   const std::string* const message =
       FindOption(server_options, kOptionCredentials);
   if (message == nullptr) {
-    return absl::UnauthenticatedError(absl::StrCat(
-        "the server ", connection_.peer(),
-        " has no credentials, and this client wants to see those of the kind ",
-        connection_.options().credentials->kind()));
+    return absl::UnauthenticatedError(
+        absl::StrCat("this client requires credentials of the kind ",
+                     connection_.options().credentials->kind(),
+                     ", but the server ", connection_.peer(), " has none"));
   }
   // The client has proven itself first. If the server did, everybody who
   // connects would get a proof to try secrets on.

@@ -24,7 +24,8 @@ absl::Status CheckRoute(const std::string& wanted, const std::string& found,
   if (wanted.empty() || wanted == found) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("the route to ", peer, " goes through the device ", found,
-                   ", not through ", wanted, " as was asked for"));
+                   ", not through ", wanted,
+                   ", which the option device or VERBENA_DEVICE names"));
 }
 
 BufferPool::Options ArenaOptions(const EndpointOptions& options) {

@@ -13,8 +13,8 @@ absl::Status LeaseWindows::Open(const ProtectionDomain& pd) {
   absl::StatusOr<MemoryWindow> first = MemoryWindow::Create(pd);
   if (!first.ok()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("revoke_leases takes memory windows of type 2, which the "
-                     "device does not give: ",
+        absl::StrCat("revoke_leases needs memory windows of type 2, which the "
+                     "device does not provide: ",
                      first.status().message()));
   }
   all_.push_back(std::make_unique<LeaseWindow>(*std::move(first)));

@@ -119,12 +119,11 @@ absl::Status RequestSender::Refusal(const ClientCall::Request& request) const {
 absl::Status RequestSender::NeverSent(bool large) const {
   std::string cause;
   if (shared_.slots.full()) {
-    cause = absl::StrCat(
-        "all ", shared_.slots.size(),
-        " calls that the connection may have open were: others block at the "
-        "server, or the limit is too low "
-        "(ChannelOptions::max_concurrent_calls and "
-        "ServerBuilder::SetMaxConcurrentCallsPerConnection)");
+    cause = absl::StrCat("all ", shared_.slots.size(),
+                         " calls that the connection may have open at once "
+                         "were in use: calls block at the server, or the limit "
+                         "is too low (ChannelOptions::max_concurrent_calls and "
+                         "ServerBuilder::SetMaxConcurrentCallsPerConnection)");
   } else if (large) {
     cause =
         "memory for large messages or credits were short "

@@ -86,11 +86,11 @@ absl::Status SentCalls::MemoryWillComeBack() {
     if (slot.used && !slot.memory.empty()) return absl::OkStatus();
   }
   return absl::ResourceExhaustedError(absl::StrCat(
-      "no memory of the connection with ", connection_.peer(), " is left, of ",
-      shared_.arenas.pool().registered_bytes(),
-      " bytes, and no open call will give any back: the application holds it "
-      "in Buffers, or the parts of the call do not fit together; drop some, or "
-      "raise the limit for arenas"));
+      "the memory for large messages of the connection with ",
+      connection_.peer(), " (", shared_.arenas.pool().registered_bytes(),
+      " bytes) has no room for this call, and no open call will free any: the "
+      "application holds it in Buffers, or the parts of the call do not fit "
+      "together; release Buffers, or raise ChannelOptions::max_arena_bytes"));
 }
 
 }  // namespace verbena::transport

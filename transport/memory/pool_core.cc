@@ -47,9 +47,10 @@ void PoolCore::Close() {
 absl::StatusOr<Buffer> PoolCore::AllocateSlow(size_t bytes,
                                               PoolAccount* account) {
   if (bytes > kRegionBytesMax) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(bytes, " bytes of registered memory at once: at most ",
-                     kRegionBytesMax));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        bytes,
+        " bytes of registered memory were asked for at once; the limit is ",
+        kRegionBytesMax));
   }
   const SizeClass size = SizeClassFor(bytes);
   const base::MutexLock lock(mutex_);
@@ -251,7 +252,8 @@ absl::StatusOr<Buffer> PoolCore::AllocateSpare(size_t bytes) {
   // alone is held to the share here.
   const uint64_t most = options_.max_bytes / (kPoolShare + 1) * kPoolShare;
   if (OccupiedBytes(bytes) > most || !spare_->Reserve(OccupiedBytes(bytes))) {
-    return absl::UnavailableError("what is left of the memory is not to spare");
+    return absl::UnavailableError(
+        "the rest of the memory is reserved for other connections");
   }
   absl::StatusOr<Buffer> buffer = Allocate(bytes, spare_.get());
   if (!buffer.ok()) spare_->Unreserve(OccupiedBytes(bytes));

@@ -104,8 +104,9 @@ void Poller::Add(Pollable* pollable) {
     if (!status.ok()) {
       entry.unwatched = true;
       ++unwatched_;
-      warning_.Say(
-          absl::StrCat("what comes is noticed late: ", status.ToString()));
+      warning_.Say(absl::StrCat(
+          "the poller cannot watch a descriptor, so it notices messages late: ",
+          status.ToString()));
     }
   }
   pollables_.push_back(entry);

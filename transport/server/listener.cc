@@ -102,9 +102,9 @@ void Listener::HandleRemoval(const rdma_cm_id* id) {
     next_try_ = base::Now() + kTryAgain;
     base::Log::OfProcess().Write(
         LogSeverity::kWarning,
-        absl::StrCat("no client can come to ", each.address.ToString(),
-                     ": its device was removed; listening there again as soon "
-                     "as there is one"));
+        absl::StrCat("no client can connect to ", each.address.ToString(),
+                     ": its device was removed; the server will listen there "
+                     "again when the device is back"));
   }
 }
 
@@ -116,8 +116,8 @@ void Listener::HandleRequest(const CmEvent& event) {
       provider_.verbs.get_device_name(id.context()->device);
   if (!device_.empty() && device_ != device) {
     RejectWith(std::move(id), RejectReason::kFull,
-               absl::StrCat("this server serves the device ", device_,
-                            " only, not ", device));
+               absl::StrCat("this server accepts clients only on the device ",
+                            device_, ", and not on ", device));
     return;
   }
   const absl::StatusOr<ConnectRequest> request =
@@ -138,7 +138,7 @@ void Listener::HandleRequest(const CmEvent& event) {
   // address back.
   if (listening == listening_.end()) {
     RejectWith(std::move(id), RejectReason::kShuttingDown,
-               "the server does not listen there any more");
+               "the server no longer listens there");
     return;
   }
   accept_({&provider_, std::move(id), *request, event.initiator_depth,

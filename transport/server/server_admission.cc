@@ -45,7 +45,7 @@ void ServerAdmission::Handle(absl::Span<const uint8_t> frame) {
   }
   connection_.Refuse(absl::UnauthenticatedError(
       absl::StrCat("the client sent ", FrameTypeName(type),
-                   " before it had proven who it is")));
+                   " before it was authenticated")));
 }
 
 // Agrees on options first. Then asks for credentials if the server wants some,

@@ -112,11 +112,11 @@ void ServerCalls::OnClosing() {
 void ServerCalls::OnTick(absl::Time now) {
   if (!connection().usable() && now >= admission_.deadline()) {
     return connection().ProtocolError(
-        "it did not say HELLO, or who it is, in time");
+        "it did not send its HELLO or its credentials in time");
   }
   if (admission_.revoked()) {
     return connection().Refuse(absl::UnauthenticatedError(
-        "the server has withdrawn the credentials that this client has shown"));
+        "the server has withdrawn the credentials of this client"));
   }
   stalls_.Tick(now);
   FreeHeldMemory();

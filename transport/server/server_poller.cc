@@ -250,10 +250,10 @@ void ServerPoller::EndOldestUnadmitted(const PollerDevice& device,
     return;
   }
   const std::string text = absl::StrCat(
-      "ended for others, when no place was left: ",
+      "the connection was closed to make room for other clients: ",
       many_of_address ? count_of_address : count, " clients",
-      many_of_address ? " of that address" : "",
-      " have not said HELLO, or who they are, and this was one of the first");
+      many_of_address ? " of this address" : "",
+      " have not finished the handshake, and this one is among the oldest");
   for (Connection* ended : many_of_address ? oldest_of_address : oldest) {
     unadmitted_.Say(absl::StrCat(ended->peer(), ": ", text));
     ended->Close(absl::UnavailableError(text));

@@ -13,11 +13,11 @@ absl::Status ServerStreams::Open(ServerCall* call) {
   const uint32_t most = connection_.options().max_open_streams;
   const uint32_t open = shared_.slots.open_streams();
   if (most != 0 && open >= most) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the connection has ", open,
-        " streams open, as many as it may "
-        "(ServerBuilder::SetMaxConcurrentStreamsPerConnection); this one was "
-        "not processed"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the connection has ", open,
+                     " streams open, which is its limit "
+                     "(ServerBuilder::SetMaxConcurrentStreamsPerConnection); "
+                     "this call was not processed"));
   }
   CallStream& stream = call->stream_part();
   stream.streamed = true;

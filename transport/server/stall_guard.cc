@@ -88,7 +88,9 @@ void StallGuard::WatchClient(absl::Time now) {
     return Drop("returned too few credits for the replies that wait");
   }
   if (sends_.Tick(now, connection_.send_queue().Awaited())) {
-    return Drop("completed nothing of what was sent, read or written");
+    return Drop(
+        "did not complete the SENDs, READs and WRITEs that the server had "
+        "posted");
   }
   std::optional<uint64_t> asked;
   // The number stands for the first call in the line, and changes with it.

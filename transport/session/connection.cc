@@ -172,8 +172,8 @@ absl::Status Connection::ExpectSums() {
   constexpr uint32_t kLeast = kMinBufferBytes + sizeof(FrameSums);
   if (peer_limits().buffer_bytes < kLeast) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "frames with checksums take slots of ", kLeast, " bytes, and those of ",
-        peer_, " have ", peer_limits().buffer_bytes));
+        "checksums need receive buffers of at least ", kLeast,
+        " bytes; those of ", peer_, " have ", peer_limits().buffer_bytes));
   }
   set_expects_sums();
   return absl::OkStatus();
@@ -326,7 +326,7 @@ void Connection::HandleControl(FrameType type,
             "the peer ", peer_, " refused the connection: ", reason)));
       } else if ((flags & kFlagDamaged) != 0) {
         Close(absl::DataLossError(
-            absl::StrCat("the peer ", peer_, " says: ", reason)));
+            absl::StrCat("the peer ", peer_, " reports: ", reason)));
       } else {
         Close(absl::InternalError(absl::StrCat(
             "the peer ", peer_, " closed the connection: ", reason)));

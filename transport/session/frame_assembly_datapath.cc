@@ -25,7 +25,7 @@ const char* FrameAssembly::Add(absl::Span<const uint8_t> frame,
   const FrameHeader header = LoadHeader<FrameHeader>(frame);
   if (memory_.empty()) return Begin(frame, pool);
   if (header.type != FrameType::kContinuation || header.call_id != call_id_) {
-    return "it sent something else amid a frame that it continues";
+    return "it sent another frame before the end of one that it continues";
   }
   if (header.body_bytes > memory_.size() - filled_) {
     return "it continued a frame beyond its length";

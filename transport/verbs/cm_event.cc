@@ -25,7 +25,8 @@ absl::Status EventError(absl::string_view verb, absl::string_view peer,
                         int status) {
   if (status == -1) {
     return absl::UnavailableError(absl::StrCat(
-        verb, " ", peer, ": what was answered is no longer valid"));
+        verb, " ", peer,
+        ": the answer cannot be used, probably because the peer is gone"));
   }
   return ErrnoStatus(verb, peer, status);
 }
@@ -55,10 +56,10 @@ absl::Status Rejected(int reason, absl::string_view peer) {
         "for other hosts (VERBENA_SOFT_PEERS names users to be allowed)"));
   }
   if (reason == kRejectForeignPort) {
-    return absl::UnavailableError(absl::StrCat(
-        "connect ", peer,
-        ": what answers at that host's port for the software device is some "
-        "other program (VERBENA_SOFT_TCP_PORT names another port)"));
+    return absl::UnavailableError(
+        absl::StrCat("connect ", peer,
+                     ": another program has that host's port for the software "
+                     "device (VERBENA_SOFT_TCP_PORT chooses another port)"));
   }
   return absl::UnavailableError(
       absl::StrCat("connect ", peer, ": rejected, reason ", reason));

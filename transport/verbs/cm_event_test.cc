@@ -87,7 +87,7 @@ TEST(CmEventStatusTest, NamesThePeerAndTheCause) {
   EXPECT_THAT(status(RDMA_CM_EVENT_REJECTED, kRejectOtherUser),
               HasSubstr("another user"));
   EXPECT_THAT(status(RDMA_CM_EVENT_REJECTED, kRejectForeignPort),
-              HasSubstr("some other program"));
+              HasSubstr("another program has that host"));
   EXPECT_THAT(status(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT),
               HasSubstr("no answer"));
   EXPECT_THAT(status(RDMA_CM_EVENT_DISCONNECTED, 0), HasSubstr("disconnected"));

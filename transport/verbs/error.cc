@@ -88,13 +88,13 @@ absl::string_view RemedyOf(absl::string_view verb, int error) {
            "for a container";
   }
   if (verb == "mmap" && error == ENOMEM) {
-    return "the process has reached its limit of address space or the machine "
-           "that of its memory: see `ulimit -v`, memory.max of the control "
+    return "the process has reached its limit of address space, or the machine "
+           "has no memory left: see `ulimit -v`, memory.max of the control "
            "group, and vm.max_map_count";
   }
   if (error == ENOSPC &&
       (verb == "epoll_ctl" || verb == "listen" || verb == "connect")) {
-    return "this user may watch no further descriptor: see "
+    return "this user has reached the limit of watched descriptors: see "
            "fs.epoll.max_user_watches";
   }
   switch (error) {
@@ -116,9 +116,9 @@ absl::string_view RemedyOf(absl::string_view verb, int error) {
       return "no further thread can be started: see `ulimit -u` and `ulimit "
              "-v`, and pids.max of the control group";
     case EADDRINUSE:
-      return "somebody listens there already";
+      return "another server already listens there";
     case EADDRNOTAVAIL:
-      return "this host does not have the address, or no RDMA device has";
+      return "this host does not have the address, or no RDMA device has it";
     default:
       return "";
   }

@@ -60,7 +60,7 @@ constexpr TypeRule kTypeRules[kLastFrameType + 1] = {
 const char* CommonError(const FrameHeader& frame, uint64_t frame_bytes) {
   const TypeRule& rule = kTypeRules[static_cast<uint8_t>(frame.type)];
   if (frame.header_bytes != rule.header_bytes) {
-    return "header_bytes is not that of the type";
+    return "header_bytes does not match the frame type";
   }
   // In 64 bits, because the peer may claim any body_bytes of 32 bits.
   const uint64_t whole_bytes = uint64_t{frame.header_bytes} + frame.body_bytes;
@@ -78,12 +78,14 @@ const char* CommonError(const FrameHeader& frame, uint64_t frame_bytes) {
   }
   // Flow flags speak of credits, and mean the same in every type.
   const uint8_t flags = frame.flags & static_cast<uint8_t>(~kFlowFlags);
-  if ((flags & ~rule.flags) != 0) return "flag that the type has not";
+  if ((flags & ~rule.flags) != 0) {
+    return "flag that the frame type does not have";
+  }
   if (!rule.of_a_call && frame.call_id != 0) {
-    return "call_id in a frame of no call";
+    return "call_id in a frame that belongs to no call";
   }
   if (!rule.has_body && frame.body_bytes != 0) {
-    return "body in a frame that has none";
+    return "body in a frame type that has none";
   }
   if (frame.type == FrameType::kContinuation && frame.body_bytes == 0) {
     return "empty continuation";
@@ -119,12 +121,12 @@ const char* PlaceError(const Header& header) {
   if ((header.frame.flags & kFlagMessageInArena) != 0) {
     if (header.message_bytes == 0) return "empty message in an arena";
   } else if (header.message_offset != 0 || header.message_arena != 0) {
-    return "place in an arena for an inline message";
+    return "arena address for an inline message";
   }
   if ((header.frame.flags & kFlagAttachmentInArena) != 0) {
     if (header.attachment_bytes == 0) return "empty attachment in an arena";
   } else if (header.attachment_offset != 0 || header.attachment_arena != 0) {
-    return "place in an arena for an inline attachment";
+    return "arena address for an inline attachment";
   }
   return nullptr;
 }
@@ -191,7 +193,7 @@ const char* ResponseError(const ResponseHeader& response) {
   if ((response.frame.flags & kFlagUnprocessed) != 0 &&
       (response.code != kUnavailableCode || response.metadata_bytes != 0 ||
        response.message_bytes != 0 || response.attachment_bytes != 0)) {
-    return "unprocessed call with something of a reply";
+    return "unprocessed call with a part of a reply";
   }
   const uint64_t parts = uint64_t{response.status_message_bytes} +
                          response.metadata_bytes + InlineBytes(response);
@@ -212,7 +214,7 @@ const char* LeaseError(const LeaseHeader& lease) {
 
 const char* LongMessageError(const LongMessageHeader& message) {
   if ((message.frame.flags & kPlaceFlags) == 0) {
-    return "MESSAGE of which nothing is in an arena";
+    return "MESSAGE with nothing in an arena";
   }
   if (const char* error = PlaceError(message)) return error;
   if (InlineBytes(message) != message.frame.body_bytes) {
@@ -224,7 +226,7 @@ const char* LongMessageError(const LongMessageHeader& message) {
 const char* ArenaError(const ArenaHeader& arena) {
   // Index and range are RemoteArenas' to judge, which knows those before.
   if (arena.bytes == 0 && (arena.address != 0 || arena.rkey != 0)) {
-    return "withdrawn arena with a place";
+    return "withdrawn arena with an address";
   }
   return arena.zero != 0 ? "unused field is not zero" : nullptr;
 }
@@ -291,7 +293,7 @@ const char* TrainFrameError(absl::Span<const uint8_t> frame, bool plain) {
   const auto header = LoadHeader<FrameHeader>(frame);
   if (header.type != FrameType::kRequest &&
       header.type != FrameType::kResponse) {
-    return "a train has a frame that is no REQUEST and no RESPONSE";
+    return "a train has a frame that is neither REQUEST nor RESPONSE";
   }
   if ((header.flags & kFlagContinued) != 0) {
     return "a train has a frame that is continued";
@@ -299,7 +301,7 @@ const char* TrainFrameError(absl::Span<const uint8_t> frame, bool plain) {
   // The first header of a train speaks for its one SEND, which takes one
   // credit.
   if ((header.flags & kFlowFlags) != 0 || header.credit_limit != 0) {
-    return "a frame of a train, but not its first, says something of credits";
+    return "a frame of a train other than the first has credit fields";
   }
   return nullptr;
 }

@@ -305,7 +305,7 @@ TEST(TrainTest, RefusesFramesThatAreNoCalls) {
   for (const FrameType type :
        {FrameType::kPing, FrameType::kGrant, FrameType::kBye}) {
     EXPECT_EQ(TrainVerdict(Frame(PlainHeader(type), 0)),
-              "a train has a frame that is no REQUEST and no RESPONSE");
+              "a train has a frame that is neither REQUEST nor RESPONSE");
   }
 }
 
@@ -318,7 +318,7 @@ TEST(TrainTest, RefusesFramesThatAreContinued) {
 
 TEST(TrainTest, OnlyTheFirstFrameSpeaksOfCredits) {
   const std::string kVerdict =
-      "a frame of a train, but not its first, says something of credits";
+      "a frame of a train other than the first has credit fields";
   for (const uint8_t flag : {kFlagCreditsWanted, kFlagGrantRead, kFlowFlags}) {
     EXPECT_EQ(TrainVerdict(Frame(Behind(PlainRequest(), flag), 10)), kVerdict);
     EXPECT_EQ(TrainVerdict(Frame(Behind(InlineResponse(), flag), 22)),

@@ -99,7 +99,7 @@ TEST(FrameErrorTest, RefusesTheHeaderOfAnotherType) {
       header.header_bytes = static_cast<uint16_t>(wrong);
       header.body_bytes = 100;
       EXPECT_EQ(Verdict(Frame(header, 100)),
-                "header_bytes is not that of the type")
+                "header_bytes does not match the frame type")
           << type;
     }
   }
@@ -144,14 +144,14 @@ TEST(FrameErrorTest, RefusesFlagsThatMeanNothing) {
   }
   ResponseHeader response = InlineResponse();
   response.frame.flags = kFlagReplyLease;
-  EXPECT_EQ(Verdict(response), "flag that the type has not");
+  EXPECT_EQ(Verdict(response), "flag that the frame type does not have");
   for (const uint8_t flag : {1, 2, 4, 8, 16, 32}) {
     LeaseHeader lease = Lease();
     lease.frame.flags = flag;
-    EXPECT_EQ(Verdict(lease), "flag that the type has not");
+    EXPECT_EQ(Verdict(lease), "flag that the frame type does not have");
     FrameHeader hello = PlainHeader(FrameType::kHello);
     hello.flags = flag;
-    EXPECT_EQ(Verdict(hello), "flag that the type has not");
+    EXPECT_EQ(Verdict(hello), "flag that the frame type does not have");
   }
 }
 
@@ -159,7 +159,7 @@ TEST(FrameErrorTest, RefusesAReplyToACallThatWasNotProcessed) {
   ResponseHeader response = {};
   response.frame = PlainHeader(FrameType::kResponse);
   response.frame.flags = kFlagUnprocessed;
-  EXPECT_EQ(Verdict(response), "unprocessed call with something of a reply");
+  EXPECT_EQ(Verdict(response), "unprocessed call with a part of a reply");
   response.code = 14;
   EXPECT_EQ(Verdict(response), "fine");
   response.frame.body_bytes = 5;
@@ -169,15 +169,15 @@ TEST(FrameErrorTest, RefusesAReplyToACallThatWasNotProcessed) {
   ResponseHeader with_part = response;
   with_part.metadata_bytes = 5;
   EXPECT_EQ(Verdict(Frame(with_part, 5)),
-            "unprocessed call with something of a reply");
+            "unprocessed call with a part of a reply");
   with_part = response;
   with_part.message_bytes = 5;
   EXPECT_EQ(Verdict(Frame(with_part, 5)),
-            "unprocessed call with something of a reply");
+            "unprocessed call with a part of a reply");
   with_part = response;
   with_part.attachment_bytes = 5;
   EXPECT_EQ(Verdict(Frame(with_part, 5)),
-            "unprocessed call with something of a reply");
+            "unprocessed call with a part of a reply");
 }
 
 TEST(FrameErrorTest, RefusesAStreamWithAMessageInItsRequest) {
@@ -205,7 +205,7 @@ TEST(FrameErrorTest, RefusesEmptyDataUnlessItIsTheLast) {
   data.flags = kFlagLastData;
   EXPECT_EQ(Verdict(data), "fine");
   data.flags = 2;
-  EXPECT_EQ(Verdict(data), "flag that the type has not");
+  EXPECT_EQ(Verdict(data), "flag that the frame type does not have");
 }
 
 TEST(FrameErrorTest, AcceptsTheBeginningOfAFrameThatIsContinued) {
@@ -241,11 +241,11 @@ TEST(FrameErrorTest, RefusesACallWhereNoneIsMeant) {
         FrameType::kBye}) {
     FrameHeader header = PlainHeader(type);
     header.call_id = 1;
-    EXPECT_EQ(Verdict(header), "call_id in a frame of no call");
+    EXPECT_EQ(Verdict(header), "call_id in a frame that belongs to no call");
   }
   ArenaHeader arena = Arena();
   arena.frame.call_id = 0x10000;
-  EXPECT_EQ(Verdict(arena), "call_id in a frame of no call");
+  EXPECT_EQ(Verdict(arena), "call_id in a frame that belongs to no call");
 }
 
 TEST(FrameErrorTest, RefusesABodyWhereThereIsNone) {
@@ -254,17 +254,17 @@ TEST(FrameErrorTest, RefusesABodyWhereThereIsNone) {
         FrameType::kPong, FrameType::kGoAway}) {
     FrameHeader header = PlainHeader(type);
     header.body_bytes = 1;
-    EXPECT_EQ(Verdict(header), "body in a frame that has none");
+    EXPECT_EQ(Verdict(header), "body in a frame type that has none");
   }
   ResponsePendingHeader pending = Pending();
   pending.frame.body_bytes = 1;
-  EXPECT_EQ(Verdict(pending), "body in a frame that has none");
+  EXPECT_EQ(Verdict(pending), "body in a frame type that has none");
   LeaseHeader lease = Lease();
   lease.frame.body_bytes = 1;
-  EXPECT_EQ(Verdict(lease), "body in a frame that has none");
+  EXPECT_EQ(Verdict(lease), "body in a frame type that has none");
   ArenaHeader arena = Arena();
   arena.frame.body_bytes = 1;
-  EXPECT_EQ(Verdict(arena), "body in a frame that has none");
+  EXPECT_EQ(Verdict(arena), "body in a frame type that has none");
 }
 
 TEST(FrameErrorTest, BoundsTheMetadata) {
@@ -309,13 +309,13 @@ TEST(FrameErrorTest, RefusesPlacesThatNoFlagAnnounces) {
     const char* verdict;
   } kCases[] = {
       {[](RequestHeader& r) { r.message_offset = 1; },
-       "place in an arena for an inline message"},
+       "arena address for an inline message"},
       {[](RequestHeader& r) { r.message_arena = 1; },
-       "place in an arena for an inline message"},
+       "arena address for an inline message"},
       {[](RequestHeader& r) { r.attachment_offset = 1; },
-       "place in an arena for an inline attachment"},
+       "arena address for an inline attachment"},
       {[](RequestHeader& r) { r.attachment_arena = 1; },
-       "place in an arena for an inline attachment"},
+       "arena address for an inline attachment"},
       {[](RequestHeader& r) { r.reply_offset = 1; },
        "reply lease without its flag"},
       {[](RequestHeader& r) { r.reply_bytes = 1; },
@@ -427,10 +427,10 @@ TEST(FrameErrorTest, RefusesPartsThatDoNotFillTheBody) {
 TEST(FrameErrorTest, RefusesMessagesWithoutAPlace) {
   LongMessageHeader message = ArenaMessage();
   message.frame.flags = 0;
-  EXPECT_EQ(Verdict(message), "MESSAGE of which nothing is in an arena");
+  EXPECT_EQ(Verdict(message), "MESSAGE with nothing in an arena");
   message = ArenaMessage();
   message.message_offset = 64;
-  EXPECT_EQ(Verdict(message), "place in an arena for an inline message");
+  EXPECT_EQ(Verdict(message), "arena address for an inline message");
   message = ArenaMessage();
   ++message.message_bytes;
   EXPECT_EQ(Verdict(message), "parts do not fill the body");
@@ -451,7 +451,7 @@ TEST(FrameErrorTest, RefusesUnusedFieldsThatAreNotZero) {
     ArenaHeader arena = WithdrawnArena();
     arena.address = address;
     arena.rkey = address == 0 ? 1 : 0;
-    EXPECT_EQ(Verdict(arena), "withdrawn arena with a place");
+    EXPECT_EQ(Verdict(arena), "withdrawn arena with an address");
   }
 }
 

@@ -321,8 +321,9 @@ absl::StatusOr<std::vector<HelloOption>> DecodeOptions(
   std::vector<HelloOption> options;
   while (!body.empty()) {
     if (body.size() < kHeadBytes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the peer's options end inside of one, ", body.size(), " bytes on"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the peer's options are cut off: the last one has only ",
+                       body.size(), " bytes"));
     }
     const auto type = Load<uint16_t>(body, 0);
     const auto bytes = Load<uint16_t>(body, sizeof(uint16_t));

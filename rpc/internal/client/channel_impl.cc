@@ -87,8 +87,8 @@ void ChannelImpl::Call(UnaryCall* call) {
 
 absl::Status ChannelImpl::BlocksInCallback() {
   return absl::FailedPreconditionError(
-      "a blocking call in a callback that promises not to block: see "
-      "ChannelOptions::inline_callbacks");
+      "a callback made a blocking call, but ChannelOptions::inline_callbacks "
+      "promises that callbacks never block; make an asynchronous call instead");
 }
 
 // Hands `task` to the owner, then takes turns between waiting and trying the

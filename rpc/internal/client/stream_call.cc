@@ -22,7 +22,7 @@ StreamCall::StreamCall(ChannelImpl* channel, std::shared_ptr<const void> owner,
                 "this client's max_receive_message_bytes",
                 /*marks_end=*/true),
       typed_(&messages_, channel->max_send_message_bytes(),
-             "what this client's max_send_message_bytes leaves") {
+             "what this client's max_send_message_bytes allows") {
   set_stream(&messages_);
   set_streams();
 }

@@ -187,7 +187,7 @@ void Subchannel::OnFailed(const absl::Status& why) {
   retry_time_ = base::Now() + pause;
   base::Log::OfProcess().Write(
       LogSeverity::kInfo,
-      absl::StrCat(connect_error_.message(), "; not tried again for ",
+      absl::StrCat(connect_error_.message(), "; the next attempt is in ",
                    absl::FormatDuration(pause)));
   {
     const base::MutexLock lock(mutex_);

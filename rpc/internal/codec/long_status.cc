@@ -54,11 +54,10 @@ absl::StatusOr<std::string> TakeStatusRest(size_t head_bytes,
   }
   if (head_bytes != transport::kMaxStatusMessageBytes) {
     return absl::InternalError(
-        absl::StrCat("the server sent ", rest.size(),
-                     " bytes as the rest of a status "
-                     "message of which only ",
-                     head_bytes, " were before them, where ",
-                     transport::kMaxStatusMessageBytes, " must be"));
+        absl::StrCat("the server sent the rest of a status message (",
+                     rest.size(), " bytes) after only ", head_bytes,
+                     " bytes of it; the first part must have ",
+                     transport::kMaxStatusMessageBytes));
   }
   return rest;
 }

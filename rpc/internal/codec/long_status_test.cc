@@ -60,10 +60,10 @@ TEST(LongStatusTest, ARestWhereThereWasRoomIsTheServersFault) {
     Metadata trailing = {{std::string(kStatusRestKey), "rest"}};
     const absl::Status status = TakeStatusRest(head, &trailing).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr(absl::StrCat("4 bytes as the rest of a status "
-                                       "message of which only ",
-                                       head, " were before them")));
+    EXPECT_THAT(
+        std::string(status.message()),
+        HasSubstr(absl::StrCat("rest of a status message (4 bytes) after only ",
+                               head, " bytes of it")));
     EXPECT_TRUE(trailing.empty());
   }
 }

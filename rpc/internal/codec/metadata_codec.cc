@@ -61,11 +61,11 @@ absl::StatusOr<uint32_t> MeasureMetadata(const Metadata& metadata) {
     total += PairBytes(key, value);
   }
   if (total > transport::kMaxMetadataBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "metadata of ", total,
-        " bytes are larger than the most that max_metadata_bytes and "
-        "SetMaxMetadataSize can be, ",
-        transport::kMaxMetadataBytes));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("metadata of ", total,
+                     " bytes are larger than the largest value of "
+                     "max_metadata_bytes and SetMaxMetadataSize, ",
+                     transport::kMaxMetadataBytes));
   }
   return static_cast<uint32_t>(total);
 }
@@ -95,16 +95,17 @@ absl::Status ParseMetadata(absl::Span<const uint8_t> bytes,
                            Metadata* metadata) {
   while (!bytes.empty()) {
     if (bytes.size() < kPairHeaderBytes) {
-      return absl::InternalError(absl::StrCat(
-          "metadata end with ", bytes.size(), " bytes that are no pair"));
+      return absl::InternalError(
+          absl::StrCat("metadata end with ", bytes.size(),
+                       " bytes that are too few for a pair"));
     }
     const size_t key_bytes = ReadLength(bytes.data());
     const size_t value_bytes = ReadLength(bytes.data() + 2);
     bytes.remove_prefix(kPairHeaderBytes);
     if (bytes.size() < key_bytes + value_bytes) {
-      return absl::InternalError(
-          absl::StrCat("a metadata pair of ", key_bytes, " + ", value_bytes,
-                       " bytes where only ", bytes.size(), " bytes are left"));
+      return absl::InternalError(absl::StrCat(
+          "a metadata pair of ", key_bytes, " + ", value_bytes,
+          " bytes does not fit: only ", bytes.size(), " bytes are left"));
     }
     metadata->emplace(ReadBytes(bytes.subspan(0, key_bytes)),
                       ReadBytes(bytes.subspan(key_bytes, value_bytes)));

@@ -51,8 +51,8 @@ TEST(MetadataCodecTest, TheLimitIsAcceptedAndOneByteMoreIsNot) {
   metadata = {{"k", std::string(kMost - 4, 'x')}};
   EXPECT_EQ(MeasureMetadata(metadata).status(),
             absl::ResourceExhaustedError(
-                "metadata of 65536 bytes are larger than the most that "
-                "max_metadata_bytes and SetMaxMetadataSize can be, 65535"));
+                "metadata of 65536 bytes are larger than the largest value of "
+                "max_metadata_bytes and SetMaxMetadataSize, 65535"));
 }
 
 TEST(MetadataCodecTest, EveryTruncationIsRefusedOrAWholePairShorter) {

@@ -47,7 +47,8 @@ absl::Status CheckMethodName(absl::string_view name) {
   }
   if (IsMethodName(name)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      Quoted(name), " is no method's name; such is package.Service/Method"));
+      Quoted(name),
+      " is not a method's name; a name has the form package.Service/Method"));
 }
 
 uint32_t MethodNameBytes(absl::string_view name) {
@@ -69,7 +70,7 @@ absl::StatusOr<std::string> TakeMethodName(uint64_t method_id,
   RETURN_IF_ERROR(CheckMethodName(name));
   if (MethodHash(name) != method_id) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the call has the hash of another method than ", name));
+        absl::StrCat("the hash in the call is not that of the method ", name));
   }
   return name;
 }

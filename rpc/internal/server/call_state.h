@@ -28,7 +28,7 @@ namespace verbena::internal {
 
 // The name, in errors, of the limit on messages that a handler writes.
 inline constexpr char kStreamSendLimit[] =
-    "what the server's limit (SetMaxSendMessageSize) leaves";
+    "what the server's limit (SetMaxSendMessageSize) allows";
 
 // The reactor that ServerContext::DefaultReactor() returns.
 class DefaultReactor final : public ServerUnaryReactor {

@@ -155,11 +155,11 @@ void HandlerCall::Run() {
     case Step::kUnserved:
       share_.refusals.Note(
           Refusals::Limit::kWorkers,
-          absl::StrCat(
-              "a call of ", method_name(),
-              " waited for a worker until its client had given up "
-              "(ServerBuilder::SetMaxWorkerThreads): one method, and one "
-              "client, has seven eighths of them at the most"));
+          absl::StrCat("a call of ", method_name(),
+                       " waited for a worker until its client had given up: "
+                       "raise ServerBuilder::SetMaxWorkerThreads, or make the "
+                       "handlers shorter; one method, or one client, gets at "
+                       "most seven eighths of the workers"));
       return Finish();
     case Step::kLongParsed:
       return reactors_->OnLongParsed();

@@ -19,10 +19,9 @@ absl::Status HandlerGuard::Run(absl::FunctionRef<absl::Status()> handler) {
     if (ABSL_PREDICT_FALSE(gate_ != nullptr)) RETURN_IF_ERROR(Admit());
     return handler();
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(state_.method(),
-                     ": the handler found no memory (see `ulimit -v` of the "
-                     "server)"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        state_.method(),
+        ": the handler ran out of memory (see `ulimit -v` of the server)"));
   } catch (...) {
     // The exception's text is not for clients.
     return absl::UnknownError(

@@ -108,9 +108,9 @@ void ServerImpl::RefuseCall(transport::ServerCall* call,
   reply.status = absl::ResourceExhaustedError(absl::StrCat(
       "the server has ", (streams ? limits_.streams : limits_.calls).most(),
       streams ? " streams" : " calls",
-      " in work, as many as it may (ServerBuilder::",
+      " in progress, which is its limit (ServerBuilder::",
       streams ? "SetMaxConcurrentStreams" : "SetMaxConcurrentCalls",
-      "); this one was not processed"));
+      "); this call was not processed"));
   CallsOf(call->poller())
       .share()
       .refusals.Note(

@@ -39,8 +39,8 @@ class Reactions {
   static void Bind(StreamReactor* reactor, ReactorCall* call) {
     if (reactor->call_ != nullptr) {
       Fail(
-          "a reactor was given to a call while it still has another one: use "
-          "one reactor a call, or wait for OnDone()");
+          "a reactor was given to a call before its last call has ended: use "
+          "one reactor for each call, or wait for OnDone()");
     }
     reactor->call_ = call;
   }

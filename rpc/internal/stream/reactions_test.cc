@@ -95,7 +95,7 @@ TEST(ReactionsDeathTest, MoreHoldsAreRemovedThanWereAdded) {
 TEST(ReactionsDeathTest, AReactorHasTwoCallsAtOnce) {
   OneReactor reactor;
   const OneCall call(&reactor);
-  EXPECT_DEATH(OneCall{&reactor}, "use one reactor a call");
+  EXPECT_DEATH(OneCall{&reactor}, "use one reactor for each call");
 }
 
 TEST(ReactionsDeathTest, ACallIsStartedTwice) {

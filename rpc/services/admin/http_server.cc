@@ -135,7 +135,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
   if (server->context_ == nullptr) {
     return absl::UnavailableError(absl::StrCat(
         "the status page can't listen at ", options.address, ": ", text.data(),
-        "; is the port taken, and the address one of this host?"));
+        "; is the port free, and is the address one of this host?"));
   }
   mg_server_port port = {};
   if (mg_get_server_ports(server->context_, 1, &port) == 1) {
@@ -167,10 +167,11 @@ int HttpServer::Respond(mg_connection* connection) const {
   const mg_request_info* const request = mg_get_request_info(connection);
   const char* const host = mg_get_header(connection, "Host");
   if (host == nullptr || !IsOurHost(host, options_.host_names)) {
-    return Refuse(connection, 403, "Forbidden",
-                  "This status page does not go by that name. Ask for it by an "
-                  "IP address or as localhost, or add the name to "
-                  "AdminPageOptions::host_names.");
+    return Refuse(
+        connection, 403, "Forbidden",
+        "This status page is not served under that host name. Ask for it by an "
+        "IP address or as localhost, or add the name to "
+        "AdminPageOptions::host_names.");
   }
   if (absl::string_view(request->request_method) != "GET") {
     return Refuse(connection, 405, "Method Not Allowed",
@@ -180,7 +181,7 @@ int HttpServer::Respond(mg_connection* connection) const {
   const std::unique_ptr<Answer> answer = handler_(request->local_uri);
   if (answer == nullptr) {
     return Refuse(connection, 404, "Not Found",
-                  "There is the page, at /, and its data, at /status.json.");
+                  "The page is at /, and its data at /status.json.");
   }
   return Send(connection, 200, "OK", *answer);
 }

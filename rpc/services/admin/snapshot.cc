@@ -85,9 +85,9 @@ void AddLimits(const SnapshotSources& sources, AdminSnapshot* snapshot) {
   }
   const int64_t pools =
       static_cast<int64_t>(std::max<uint64_t>(metrics.pollers.pollers, 1));
-  AddLimit("Calls in work", calls, limits.concurrent_calls,
+  AddLimit("Calls in progress", calls, limits.concurrent_calls,
            metrics.calls_over_limit, "SetMaxConcurrentCalls", snapshot);
-  AddLimit("Streams in work", streams, limits.concurrent_streams,
+  AddLimit("Streams in progress", streams, limits.concurrent_streams,
            metrics.streams_over_limit, "SetMaxConcurrentStreams", snapshot);
   AddLimit("Calls of the busiest connection", fullest, limits.connection_calls,
            0, "SetMaxConcurrentCallsPerConnection", snapshot);

@@ -100,20 +100,21 @@ void AddMethod(const MethodMetrics& method, const Labels& owner,
                With(labels, "code", absl::StatusCodeToString(code)),
                method.ended[i]);
   }
-  out->Gauge("open_calls", "Calls that have begun and not ended.", labels,
+  out->Gauge("open_calls", "Calls that have begun but not ended.", labels,
              method.open());
-  out->Histogram("call_duration_seconds",
-                 "How long calls took that have ended.", labels,
-                 method.latency);
+  out->Histogram("call_duration_seconds", "Duration of calls that have ended.",
+                 labels, method.latency);
   out->Count("request_bytes", "Serialised requests and their attachments.",
              labels, method.request_bytes);
   out->Count("response_bytes", "Serialised responses and their attachments.",
              labels, method.response_bytes);
   if (!method.streams) return;
-  out->Count("stream_requests", "Messages from clients in streams that ended.",
-             labels, method.stream_requests);
-  out->Count("stream_responses", "Messages to clients in streams that ended.",
-             labels, method.stream_responses);
+  out->Count("stream_requests",
+             "Messages from clients, in streams that have ended.", labels,
+             method.stream_requests);
+  out->Count("stream_responses",
+             "Messages to clients, in streams that have ended.", labels,
+             method.stream_responses);
 }
 
 // Counters of one device, of all pollers together.
@@ -123,12 +124,13 @@ void AddDevice(const DeviceMetrics& device, const Labels& owner,
   for (const auto& [state, count] :
        {std::pair("connecting", device.connecting),
         std::pair("open", device.open), std::pair("closing", device.closing)}) {
-    out->Gauge("connections", "Connections that there are, by state.",
+    out->Gauge("connections", "Connections, by state.",
                With(labels, "state", state), count);
   }
-  out->Count("connections_begun", "Connections that there ever were.", labels,
+  out->Count("connections_begun", "Connections that have begun.", labels,
              device.connections_begun);
-  out->Count("failed_handshakes", "Connections that never were open.", labels,
+  out->Count("failed_handshakes",
+             "Connections that ended before they were open.", labels,
              device.failed_handshakes);
   out->Count("retries_exceeded",
              "Connections given up because the peer did not answer the device.",
@@ -138,15 +140,16 @@ void AddDevice(const DeviceMetrics& device, const Labels& owner,
              labels, device.rnr_retries_exceeded);
   out->Count("credit_waits", "How often a frame had to wait for a credit.",
              labels, device.credit_waits);
-  out->Count("slot_waits",
-             "Calls that waited because as many were open as may be.", labels,
-             device.slot_waits);
-  out->Gauge("frame_memory_bytes", "Registered for frames.", labels,
+  out->Count(
+      "slot_waits",
+      "Calls that waited because their connection had its limit of open calls.",
+      labels, device.slot_waits);
+  out->Gauge("frame_memory_bytes", "Memory registered for frames.", labels,
              device.frame_bytes);
-  out->Gauge("pool_memory_bytes", "Registered for large messages.", labels,
-             device.pool_bytes);
+  out->Gauge("pool_memory_bytes", "Memory registered for large messages.",
+             labels, device.pool_bytes);
   out->Gauge("pool_memory_used_bytes",
-             "In use of what is registered for large messages.", labels,
+             "Memory for large messages that is in use.", labels,
              device.pool_used_bytes);
   out->Gauge("leases", "Pieces of memory that servers may write replies to.",
              labels, device.leases);
@@ -157,8 +160,9 @@ void AddDevice(const DeviceMetrics& device, const Labels& owner,
 
 void AddPollers(const PollerMetrics& pollers, const Labels& labels,
                 Families* out) {
-  out->Gauge("pollers", "Pollers that there are.", labels, pollers.pollers);
-  out->Count("polls", "Looks of pollers at everything.", labels, pollers.polls);
+  out->Gauge("pollers", "Pollers.", labels, pollers.pollers);
+  out->Count("polls", "Rounds in which a poller looked at its connections.",
+             labels, pollers.polls);
   out->Count("poller_arms", "Times that a poller armed its queues to sleep.",
              labels, pollers.arms);
   out->Count("poller_sleeps", "Times that a poller entered the kernel to wait.",
@@ -175,27 +179,29 @@ void AddServerMetrics(const ServerMetrics& metrics, const Labels& labels,
   for (const MethodMetrics& method : metrics.methods) {
     AddMethod(method, labels, out);
   }
-  out->Count("unknown_method_calls", "Calls of methods that nobody serves.",
-             labels, metrics.unknown_methods);
+  out->Count("unknown_method_calls",
+             "Calls of methods that the server does not have.", labels,
+             metrics.unknown_methods);
   for (const auto& [limit, count] :
        {std::pair("concurrent_calls", metrics.calls_over_limit),
         std::pair("concurrent_streams", metrics.streams_over_limit),
         std::pair("worker_queue", metrics.queue_refusals),
         std::pair("workers", metrics.unserved_calls)}) {
-    out->Count("refused_calls", "Calls that were refused, by the limit.",
+    out->Count("refused_calls",
+               "Calls that were refused, by the limit that they met.",
                With(labels, "limit", limit), count);
   }
   out->Count("refused_connections",
-             "Connections that were turned away before they began.", labels,
+             "Connections that were refused before they began.", labels,
              metrics.refused_connections);
   out->Count("failed_authentications",
              "Clients that did not prove who they are.", labels,
              metrics.failed_authentications);
   out->Gauge("workers", "Threads for handlers that may block.", labels,
              metrics.workers);
-  out->Gauge("idle_workers", "Those of them that have nothing to do.", labels,
+  out->Gauge("idle_workers", "Worker threads without work.", labels,
              metrics.idle_workers);
-  out->Gauge("queued_calls", "Calls that wait for one of them.", labels,
+  out->Gauge("queued_calls", "Calls that wait for a worker thread.", labels,
              metrics.queued_calls);
   AddPollers(metrics.pollers, labels, out);
 }
@@ -209,9 +215,10 @@ void AddChannelMetrics(const ChannelMetrics& metrics, const Labels& labels,
   }
   out->Gauge("connected", "Whether the channel has a connection, on `device`.",
              With(labels, "device", metrics.device), metrics.connected ? 1 : 0);
-  out->Count("retried_calls",
-             "Calls that began anew because a server had done nothing of them.",
-             labels, metrics.retries);
+  out->Count(
+      "retried_calls",
+      "Calls that were sent again because the server had not processed them.",
+      labels, metrics.retries);
   out->Count("connects",
              "Connections of the channel; all but the first are reconnects.",
              labels, metrics.connects);

@@ -173,7 +173,7 @@ void Engine::WatchWhenPossible(int fd, std::function<void()> on_readable) {
   warning_.Say(absl::StrCat(
       "the software device cannot watch a descriptor, errno ", error,
       error == ENOSPC ? " (see fs.epoll.max_user_watches)" : "",
-      ": what comes there waits until it can"));
+      ": messages on it wait until the device can"));
 }
 
 void Engine::SetInterest(int fd, bool readable, bool writable) {

@@ -86,8 +86,9 @@ void TcpSwitch::Warn(absl::string_view problem) {
   warning_.Say(absl::StrCat(
       "TCP port ", port_, ", at which other hosts reach the software device, ",
       problem,
-      ": until that has gone, only processes of this host reach this one "
-      "(VERBENA_SOFT_TCP_PORT names another port, the same on all hosts)"));
+      ": until that changes, only processes of this host can reach this one "
+      "(VERBENA_SOFT_TCP_PORT chooses another port, which must be the same on "
+      "all hosts)"));
 }
 
 void TcpSwitch::OpenPort() {
