@@ -16,9 +16,10 @@
 #include "rpc/client_context.h"
 
 ABSL_FLAG(std::string, target, "127.0.0.1:50055", "address and port to call");
-ABSL_FLAG(absl::Duration, work, absl::Seconds(1), "how much is to be done");
+ABSL_FLAG(absl::Duration, work, absl::Seconds(1),
+          "how long the last server works");
 ABSL_FLAG(absl::Duration, timeout, absl::InfiniteDuration(),
-          "how long it may take");
+          "how long the order may take; default: no deadline");
 
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("Orders work of a chain.Link.");

@@ -24,11 +24,12 @@
 
 ABSL_FLAG(std::string, listen, "127.0.0.1:50057",
           "address and port to serve on; port 0 takes any free one");
-ABSL_FLAG(std::string, name, "back", "what it calls itself");
-ABSL_FLAG(std::string, next, "",
-          "address and port of the server that gets the orders; empty: none");
+ABSL_FLAG(std::string, name, "back", "the name of this server in reports");
+ABSL_FLAG(
+    std::string, next, "",
+    "address and port of the next server; empty: this server does the work");
 ABSL_FLAG(bool, let_finish, false,
-          "whether the next server goes on when nobody waits any more");
+          "let the next server finish the work even if nobody waits for it");
 
 namespace chain {
 namespace {

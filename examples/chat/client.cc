@@ -16,7 +16,7 @@
 #include "rpc/client_stream.h"
 
 ABSL_FLAG(std::string, target, "127.0.0.1:50054", "address and port to call");
-ABSL_FLAG(std::string, name, "somebody", "who talks");
+ABSL_FLAG(std::string, name, "somebody", "your name in the chat");
 
 namespace {
 

@@ -21,7 +21,7 @@
 #include "rpc/executor.h"
 
 ABSL_FLAG(std::string, target, "127.0.0.1:50058", "address and port to call");
-ABSL_FLAG(std::string, city, "Oslo", "where to ask for the weather");
+ABSL_FLAG(std::string, city, "Oslo", "the city whose weather is asked for");
 ABSL_FLAG(int, reports, 3, "how many times to ask");
 
 namespace weather {

@@ -20,7 +20,7 @@
 ABSL_FLAG(std::string, target, "127.0.0.1:50058", "address and port to call");
 ABSL_FLAG(std::vector<std::string>, cities,
           std::vector<std::string>({"Lisbon", "Oslo", "Warsaw"}),
-          "where to ask for the weather");
+          "the cities whose weather is asked for");
 
 namespace weather {
 namespace {

@@ -28,7 +28,7 @@ absl::Status Look(const City& city, Report* report) {
   const auto found = kCelsius->find(city.name());
   if (found == kCelsius->end()) {
     return absl::NotFoundError(
-        absl::StrCat("nobody knows a city \"", city.name(), "\""));
+        absl::StrCat("there is no city \"", city.name(), "\""));
   }
   report->set_city(city.name());
   report->set_celsius(found->second);

@@ -24,7 +24,7 @@
 
 ABSL_FLAG(std::string, listen, "127.0.0.1:50055",
           "address and port to serve on; port 0 takes any free one");
-ABSL_FLAG(std::string, directory, ".", "where files are kept");
+ABSL_FLAG(std::string, directory, ".", "the folder in which files are kept");
 
 namespace filetransfer {
 namespace {
@@ -76,7 +76,7 @@ class FileTransferService final : public FileTransfer::Service {
     if (name.empty() || name[0] == '.' || absl::StrContains(name, '/') ||
         absl::StrContains(name, '\0')) {
       return absl::InvalidArgumentError(
-          "the name must be that of a file, not of a path or hidden");
+          "the name must be a plain file name: no path, and not hidden");
     }
     PartialFile file(absl::StrCat(directory_, "/.part", ++files_));
     Digest digest;
@@ -94,7 +94,8 @@ class FileTransferService final : public FileTransfer::Service {
                  : absl::InvalidArgumentError("the last piece is missing");
     }
     if (piece.digest() != digest.value()) {
-      return absl::DataLossError("other bytes came than were sent");
+      return absl::DataLossError(
+          "the bytes that arrived are not those that were sent");
     }
     return file.KeepAs(absl::StrCat(directory_, "/", name))
                ? absl::OkStatus()

@@ -19,7 +19,8 @@ ABSL_FLAG(std::string, name, "world", "whom to greet");
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("Asks a helloworld.Greeter for a greeting.");
   if (absl::ParseCommandLine(argc, argv).size() != 1) {
-    std::cerr << "every argument is a flag; see --help" << std::endl;
+    std::cerr << "unexpected argument: all options are flags, see --help"
+              << std::endl;
     return 2;
   }
 

@@ -42,7 +42,8 @@ class GreeterService final : public helloworld::Greeter::Service {
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("Serves helloworld.Greeter.");
   if (absl::ParseCommandLine(argc, argv).size() != 1) {
-    std::cerr << "every argument is a flag; see --help" << std::endl;
+    std::cerr << "unexpected argument: all options are flags, see --help"
+              << std::endl;
     return 2;
   }
 

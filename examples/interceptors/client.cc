@@ -20,7 +20,7 @@
 
 ABSL_FLAG(std::string, target, "127.0.0.1:50055", "address and port to call");
 ABSL_FLAG(std::string, token, "open sesame",
-          "what is shown to the server; empty for nothing");
+          "the token for the server; empty: send none");
 
 namespace {
 

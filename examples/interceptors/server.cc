@@ -21,7 +21,8 @@
 
 ABSL_FLAG(std::string, listen, "127.0.0.1:50055",
           "address and port to serve on; port 0 takes any free one");
-ABSL_FLAG(std::string, token, "open sesame", "what clients must show");
+ABSL_FLAG(std::string, token, "open sesame",
+          "the token that clients must send");
 
 namespace counter {
 namespace {
@@ -37,7 +38,7 @@ class CounterService final : public Counter::Service {
   absl::Status Count(verbena::ServerContext* /*context*/, const Number* request,
                      verbena::ServerWriter<Number>* writer) override {
     if (request->value() < 0) {
-      return absl::InvalidArgumentError("cannot count to less than nothing");
+      return absl::InvalidArgumentError("the number must not be negative");
     }
     Number number;
     for (int64_t i = 1; i <= request->value(); ++i) {

@@ -33,7 +33,7 @@ TEST(WeatherTest, OneCityThatNobodyKnowsIsTold) {
                                 {"--cities=Oslo,Atlantis"});
   EXPECT_EQ(client.exit_code, 1);
   EXPECT_THAT(client.errors,
-              HasSubstr("no weather: NOT_FOUND: nobody knows a city "
+              HasSubstr("no weather: NOT_FOUND: there is no city "
                         "\"Atlantis\""));
   EXPECT_EQ(server.Stop(), 0) << server.errors();
 }

@@ -12,11 +12,11 @@ A metric of a row is WORSE if both are true:
   - The ranges of the two sides do not overlap. From four rounds on, the one run
     that stands out most is left out. Fewer than three rounds mark nothing.
 Rows that are worse are measured again, with as many rounds, and stay WORSE if
-they are that again. "better" is the same the other way round, looked at once. A
+they are worse again. "better" follows the same rule, but is measured once. A
 percentile counts if 20 calls of each side, in all rounds, were beyond it.
 
 A row that the other revision cannot run is shown as new only, and does not
-count. If the other revision prints no mean, that of rows with one call at a
+count. If the other revision prints no mean, the mean of rows with one call at a
 time is the time from one call to the next, on both sides.
 
 A row is named by its parts, as in rpc+64B+x32+callback: the layer (verbs,
@@ -65,7 +65,7 @@ def seconds_of(text):
         1000 if found.group(2) == "ms" else 1)
     if not value:
         raise argparse.ArgumentTypeError(
-            "%s is no duration, as 500ms or 2s are" % text)
+            "%s is not a duration; write it as 500ms or 2s" % text)
     return value
 
 
@@ -82,12 +82,13 @@ def parse_arguments(words):
     parser.add_argument("--rounds", type=int, default=5,
                         help="default: %(default)s")
     parser.add_argument("--duration", default="500ms",
-                        help="of one run (default: %(default)s)")
+                        help="length of one run (default: %(default)s)")
     parser.add_argument("--once", action="store_true",
-                        help="do not measure again what is worse")
-    parser.add_argument("--json", metavar="FILE", help="every run goes there")
+                        help="do not measure rows that are worse again")
+    parser.add_argument("--json", metavar="FILE",
+                        help="write every run to this file")
     parser.add_argument("--list", action="store_true",
-                        help="print the rows and how long they take, no more")
+                        help="only print the rows, and how long they take")
     options = parser.parse_args(words)
     try:
         options.rows = measured_rows.select(options.rows)
@@ -191,7 +192,7 @@ def show(options, runs):
     print("\n%d of %d rows are worse%s" % (
         len(worse), len(rows), "".join("\n  " + row.name for row in worse)))
     if failed:
-        print("%d rows could not be measured; what they said is above%s" % (
+        print("%d rows could not be measured; their errors are above%s" % (
             len(failed), "".join("\n  " + row.name for row in failed)))
     return 1 if worse or failed else 0
 
@@ -210,7 +211,7 @@ def print_list(options):
     print("\n".join(row.name for row in options.rows))
     run = options.seconds * _WARM_UP + _START_AND_STOP_S
     minutes = len(options.rows) * len(SIDES) * options.rounds * run / 60
-    print("%d rows, about %.0f minutes, and more if some are worse" %
+    print("%d rows, about %.0f minutes, or more if rows are worse" %
           (len(options.rows), max(1, minutes)), file=sys.stderr)
 
 
@@ -235,7 +236,7 @@ def main(words):
         if worse and not options.once:
             comparison.look(2, worse)
     except KeyboardInterrupt:
-        print("interrupted; what was measured until then:", file=sys.stderr)
+        print("interrupted; the results so far:", file=sys.stderr)
         status = 130
     found = show(options, comparison.runs)
     if options.json:

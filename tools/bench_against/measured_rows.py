@@ -107,7 +107,7 @@ def _read_number(part, fields, flags):
             flags.append(meaning % found.group(1))
         if found:
             return
-    raise ValueError('"%s" is no part of a row' % part)
+    raise ValueError('"%s" is not a part of a row; --help has them all' % part)
 
 
 # Rows of the layers. With one outstanding, rpc calls in a blocking way, with
@@ -158,6 +158,6 @@ def select(patterns):
         found = {row.name for row in ROWS
                  if fnmatch.fnmatchcase(row.name, pattern)}
         if not found:
-            raise ValueError("no row matches %s; --list has them all" % pattern)
+            raise ValueError("no row matches %s; --list prints all" % pattern)
         chosen |= found
     return [row for row in ROWS if row.name in chosen]

@@ -152,8 +152,8 @@ bool ChildProcess::ReadSome(absl::Duration patience) {
       polled, 2, static_cast<int>(std::min<int64_t>(patience_ms, INT_MAX))));
   if (ready == 0) {
     timed_out_ = true;
-    absl::StrAppend(&errors_, "silent for ", absl::FormatDuration(patience),
-                    ", and therefore killed\n");
+    absl::StrAppend(&errors_, "printed nothing for ",
+                    absl::FormatDuration(patience), ", so it was killed\n");
     Signal(SIGKILL);
     return false;
   }

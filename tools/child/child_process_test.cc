@@ -58,7 +58,7 @@ TEST(ChildProcessTest, ASilentProgramIsKilled) {
   ChildProcess process({"/usr/bin/tail", "-f", "/dev/null"});
   EXPECT_EQ(process.ReadLine(absl::Milliseconds(50)), "");
   EXPECT_TRUE(process.timed_out());
-  EXPECT_THAT(process.errors(), testing::HasSubstr("silent for 50ms"));
+  EXPECT_THAT(process.errors(), testing::HasSubstr("printed nothing for 50ms"));
   EXPECT_EQ(process.Wait(), ChildProcess::kTimedOut);
 }
 

@@ -40,14 +40,14 @@ absl::StatusOr<std::unique_ptr<ServerChild>> ServerChild::Start(
   const std::string line = server->process_.ReadLine(timeout);
   if (server->process_.timed_out()) {
     return absl::DeadlineExceededError(
-        "the server process has not said in time that it listens");
+        "the server process did not report in time that it is listening");
   }
   // The output has ended without a line.
   if (line.empty()) {
-    return absl::UnavailableError(absl::StrCat(
-        "the server process ended before it listened; its own message is "
-        "above",
-        server->process_.errors()));
+    return absl::UnavailableError(
+        absl::StrCat("the server process ended before it was listening; its "
+                     "own message is above",
+                     server->process_.errors()));
   }
   ASSIGN_OR_RETURN(server->address_, AddressInListeningLine(line));
   return server;

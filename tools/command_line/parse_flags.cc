@@ -65,8 +65,8 @@ absl::StatusOr<CommandLine> ParseFlags(int argc, char** argv,
         Find(absl::StrReplaceAll(parts.first, {{"-", "_"}}), &negated);
     // "--nofoo=true" would say two things at once.
     if (flag == nullptr || (negated && has_value)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "unknown flag ", argument, "; --help lists those there are"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown flag ", argument, "; --help lists all flags"));
     }
     const std::string name(flag->Name());
     std::string value(parts.second);
@@ -93,8 +93,8 @@ absl::StatusOr<CommandLine> ParseFlags(int argc, char** argv,
     }
     std::string error;
     if (!flag->ParseFrom(value, &error)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(argument, ": ", error, "; it is: ", flag->Help()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          argument, ": ", error, "; the flag means: ", flag->Help()));
     }
   }
   return line;

@@ -94,8 +94,8 @@ TEST(ParseFlagsTest, SaysWhatIsWrong) {
       {"--noquick=true", "unknown flag --noquick=true"},
       {"--number", "--number needs a value"},
       {"--colours=", "--colours= needs at least one value"},
-      {"--number=many", "it is: how many of them"},
-      {"--quick=perhaps", "it is: not to be slow"},
+      {"--number=many", "the flag means: how many of them"},
+      {"--quick=perhaps", "the flag means: not to be slow"},
   };
   for (const auto& [argument, message] : cases) {
     const absl::Status status = Parse({argument}).status();

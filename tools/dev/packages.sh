@@ -93,8 +93,8 @@ root_prefix() {
 require_packages() {
   local missing as_root
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-    complain "This set-up knows Debian and Ubuntu; here is no apt-get." \
-      "Install what corresponds to these Debian packages:" \
+    complain "Only Debian and Ubuntu, with apt-get, are supported here." \
+      "Install the equivalents of these Debian packages:" \
       "$*"
     exit 2
   fi
@@ -104,7 +104,7 @@ require_packages() {
   if ! as_root=$(root_prefix); then
     complain "These packages are missing:" \
       "${missing[*]}" \
-      "Installing them takes root, and there is no password-free sudo. Run:" \
+      "Installing them needs root or password-free sudo. Run:" \
       "sudo apt-get update" \
       "sudo apt-get install --no-install-recommends ${missing[*]}"
     exit 2
@@ -119,7 +119,7 @@ install_packages() {
   log=$(mktemp)
   $as_root apt-get update >"$log" 2>&1 || {
     cat "$log" >&2
-    complain "apt-get update failed (above); trying with the lists at hand."
+    complain "apt-get update failed (above); using the old package lists."
   }
   for package in "$@"; do
     apt-cache show "$package" >/dev/null 2>&1 || unknown+=("$package")
@@ -127,8 +127,8 @@ install_packages() {
   if [ ${#unknown[@]} -gt 0 ]; then
     rm -f "$log"
     complain "This release of $(distribution) has no package ${unknown[*]}." \
-      "Debian 12 has all. On Ubuntu enable the component \"universe\"; where" \
-      "it has no bazel-bootstrap either, use a container of Debian 12."
+      "Debian 12 has all. On Ubuntu enable the component \"universe\";" \
+      "if bazel-bootstrap is still missing, use a container of Debian 12."
     exit 2
   fi
   if ! $as_root env DEBIAN_FRONTEND=noninteractive \
@@ -156,7 +156,7 @@ require_prometheus() {
       cd "$folder" && apt-get download prometheus) >>"$log" 2>&1 ||
     ! dpkg-deb -x "$folder"/prometheus_*.deb .prometheus >>"$log" 2>&1; then
     tail -n 30 "$log" >&2
-    complain "The package prometheus cannot be had (above). By hand:" \
+    complain "Downloading the package prometheus failed (above). By hand:" \
       "apt-get download prometheus && dpkg-deb -x prometheus_*.deb .prometheus"
     rm -rf "$folder"
     exit 2

@@ -58,7 +58,7 @@ bench_against_revision() {
     *" --help "* | *" --list "*) "$compare" "$@"; exit ;;
   esac
   commit=$(git rev-parse --verify --quiet "$revision^{commit}") || {
-    complain "There is no revision $revision."
+    complain "Git knows no revision $revision."
     exit 2
   }
   build_revision "$commit"

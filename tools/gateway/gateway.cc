@@ -61,10 +61,10 @@ class FromGrpcGateway final : public Gateway {
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) {
-      return absl::UnavailableError(absl::StrCat(
-          "gRPC cannot listen at ", address,
-          " (what it says of that is on standard error): is it an address of "
-          "this host, and the port free?"));
+      return absl::UnavailableError(
+          absl::StrCat("gRPC cannot listen at ", address,
+                       " (its own message is on standard error): is this an "
+                       "address of this host, and is the port free?"));
     }
     address_ = absl::StrCat(from.substr(0, from.rfind(':')), ":", port);
     return absl::OkStatus();

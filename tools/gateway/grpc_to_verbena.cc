@@ -242,10 +242,10 @@ class Call final : public grpc::ServerGenericBidiReactor {
     SetPhase(Phase::kOver);
     if (UnaryMethods::StreamsAfterAll(status)) {
       unary_methods_.Remove(method_);
-      status = absl::UnavailableError(
-          absl::StrCat(method_,
-                       " was unary and streams now: the server was replaced. "
-                       "Nothing was done; the next call will go well"));
+      status = absl::UnavailableError(absl::StrCat(
+          method_,
+          " was unary and is now a streaming method: the server was replaced. "
+          "The call was not processed; make it again"));
     }
     const size_t attached = outgoing_.response_attachment().size();
     if (attached > 0) status = AttachmentError(method_, "reply", attached);

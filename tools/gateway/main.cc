@@ -20,15 +20,16 @@ ABSL_FLAG(std::string, from, "",
           "where clients call: grpc://HOST:PORT or verbena://HOST:PORT; port 0 "
           "takes any free one");
 ABSL_FLAG(std::string, to, "",
-          "the server that answers, written likewise, of the other kind");
+          "the server that gets the calls: verbena://HOST:PORT if --from is "
+          "grpc://, else grpc://HOST:PORT");
 ABSL_FLAG(std::string, device, "",
-          "the device of Verbena's side: soft, or an RDMA device; default: the "
-          "best, or all to listen on");
+          "soft, or the name of an RDMA device, for Verbena's side; default: "
+          "the best one to call, or all to listen on");
 ABSL_FLAG(int64_t, max_message_bytes, int64_t{65} << 20,
-          "the largest message that passes, either way");
-ABSL_FLAG(bool, wait_for_ready, false,
-          "have calls wait for a server that cannot be reached, until their "
-          "deadlines");
+          "the largest message that passes in either direction, in bytes");
+ABSL_FLAG(
+    bool, wait_for_ready, false,
+    "let calls wait until their deadlines if the server cannot be reached");
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(5),
           "how long open calls may go on after SIGTERM or SIGINT");
 

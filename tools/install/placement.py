@@ -24,8 +24,8 @@ def install(stage, root):
     ours = set(_read_manifest(root))
     for path in paths:
         if path not in ours and os.path.lexists(os.path.join(root, path)):
-            raise Refused("%s exists, and no manifest says that it is ours. "
-                          "Move it away, or take another --prefix." %
+            raise Refused("%s exists, and was not installed by this command. "
+                          "Move it away, or use another --prefix." %
                           os.path.join(root, path))
     _require_writable(root)
     if ours:
@@ -48,8 +48,8 @@ def uninstall(root):
     """Removes what the manifest in `root` lists; folders only if empty."""
     entries = _read_manifest(root)
     if not entries:
-        raise Refused("There is no %s: nothing of Verbena is installed there, "
-                      "or with another --prefix or DESTDIR." %
+        raise Refused("There is no %s: Verbena is not installed there. Give "
+                      "the --prefix and --destdir of the installation." %
                       os.path.join(root, MANIFEST))
     _require_writable(root)
     for path in entries:
@@ -77,8 +77,8 @@ def _read_manifest(root):
         return []
     for entry in entries:
         if entry.startswith("/") or ".." in entry.split("/"):
-            raise Refused("%s names %s, which is not below it: it is damaged. "
-                          "Nothing was changed." %
+            raise Refused("%s is damaged: it names %s, which is outside of its "
+                          "folder. Nothing was changed." %
                           (os.path.join(root, MANIFEST), entry))
     return entries
 
@@ -89,8 +89,8 @@ def _require_writable(root):
     while not os.path.exists(there):
         there = os.path.dirname(there)
     if not os.access(there, os.W_OK):
-        raise Refused("%s is not writable by this user. Run it by root (sudo), "
-                      "or take another --prefix." % there)
+        raise Refused("%s is not writable by this user. Run the command as "
+                      "root (sudo), or use another --prefix." % there)
 
 
 def _make_folders(root, folder):

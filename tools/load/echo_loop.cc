@@ -54,7 +54,7 @@ class EchoLoop final : private EchoPipe::Sink {
       now_ = Clock::now();
       StartDue();
       if (base::Now() < schedule_.deadline) continue;
-      meter_.Fail(absl::DeadlineExceededError("an echo does not end"));
+      meter_.Fail(absl::DeadlineExceededError("an echo did not end in time"));
       break;
     }
     return meter_.Finish();

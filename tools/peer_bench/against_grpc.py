@@ -55,20 +55,21 @@ def parse_arguments(words):
     parser.add_argument("--rows", "--only", default="main", metavar="ROW,...",
                         help="default: main; see --list")
     parser.add_argument("--full", action="store_const", const="full",
-                        dest="rows", help="--rows=full")
+                        dest="rows", help="the same as --rows=full")
     parser.add_argument("--list", action="store_true",
-                        help="print the rows and what they take, no more")
+                        help="only print the rows")
     parser.add_argument("--systems", default=",".join(SYSTEMS),
                         metavar="SYSTEM,...", help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--duration", type=float, default=1, metavar="SECONDS",
-                        help="of one run, after its warm-up")
+                        help="length of one run, after its warm-up")
     parser.add_argument("--warm-up", type=float, default=0.3, metavar="SECONDS")
     parser.add_argument("--size", type=int, default=64, metavar="BYTES")
     parser.add_argument("--address", metavar="HOST:PORT",
                         help="where servers listen (default: 127.0.0.1:0)")
-    parser.add_argument("--device", help="VERBENA_DEVICE of Verbena's peers")
-    parser.add_argument("--json", metavar="FILE", help="every run goes there")
+    parser.add_argument("--device", help="the device of Verbena's peers")
+    parser.add_argument("--json", metavar="FILE",
+                        help="write every run to this file")
     options = parser.parse_args(words)
     try:
         options.rows = rows.parse_rows(options.rows)
@@ -168,7 +169,7 @@ def show(options, runs):
                          if answers(system, rows.Row.parse(name).kind)]))
     failed = sum("error" in run for run in runs)
     if failed:
-        print("\n%d of %d runs failed; what they said is above." %
+        print("\n%d of %d runs failed; their errors are above." %
               (failed, len(runs)))
 
 
@@ -202,7 +203,7 @@ def main(words):
     missing = missing_programs(options)
     if missing:
         print("against_grpc: there is no %s; `./dev bench --against-grpc` "
-              "builds all, --systems leaves some out" % ", ".join(missing),
+              "builds all, --systems chooses some" % ", ".join(missing),
               file=sys.stderr)
         return 2
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -213,7 +214,7 @@ def main(words):
     try:
         run_all(options, half, runs)
     except KeyboardInterrupt:
-        print("interrupted; what was measured until then:", file=sys.stderr)
+        print("interrupted; the results so far:", file=sys.stderr)
         status = 130
     finally:
         if half is not None:

@@ -35,11 +35,11 @@ class Rows(unittest.TestCase):
         self.assertEqual(Row.parse("bidi+100/s").name, "100/s+bidi")
 
     def test_refuses_what_is_no_row(self):
-        for name, message in (("", "no part of a row"),
-                              ("fast", "no part of a row"),
-                              ("0busy", "no part of a row"),
-                              ("1/s+2/s", "twice rate"),
-                              ("bidi+server", "twice kind"),
+        for name, message in (("", "not a part of a row"),
+                              ("fast", "not a part of a row"),
+                              ("0busy", "not a part of a row"),
+                              ("1/s+2/s", "rate is given twice"),
+                              ("bidi+server", "kind is given twice"),
                               ("2channels", "more channels than callers")):
             with self.assertRaisesRegex(ValueError, message):
                 Row.parse(name)
@@ -106,7 +106,7 @@ class Processes(unittest.TestCase):
 
     def test_a_peer_that_fails_says_why(self):
         for script, message in (("echo so >&2; exit 3", "status 3: so"),
-                                ("echo words", "no JSON but: words")):
+                                ("echo words", "not JSON: words")):
             with self.assertRaisesRegex(processes.RunFailed, message):
                 self.peer(script)
         with self.assertRaises(processes.RunFailed) as failed:

@@ -25,25 +25,28 @@
 #include "transport/base/status_macros.h"
 
 ABSL_FLAG(std::string, server, "",
-          "the kind of server; without it, the first that the program has");
+          "the kind of server; default: the first of those listed above");
 ABSL_FLAG(std::string, address, "127.0.0.1:0",
           "where the server listens; port 0 takes any free one");
-ABSL_FLAG(std::string, target, "",
-          "another server to call, as one behind a gateway; what is said of "
-          "\"server\" is then of one that idles");
+ABSL_FLAG(
+    std::string, target, "",
+    "the address of another server to call, for example through a gateway; the "
+    "figures of \"server\" are then those of an idle process");
 ABSL_FLAG(int, callers, 1, "threads that make blocking calls");
-ABSL_FLAG(int, channels, 1, "channels that they are spread over");
+ABSL_FLAG(int, channels, 1, "channels over which the callers are spread");
 ABSL_FLAG(std::string, kind, "unary",
-          "echoes by calls, or where the server has streams bidi: by messages "
-          "of a stream; server: messages to the client only");
+          "unary: echoes by calls; bidi: echoes by messages of a stream; "
+          "server: messages of a stream to the client only (the last two if "
+          "the kind of server has streams)");
 ABSL_FLAG(double, rate, 0,
-          "calls a second that the callers together begin, by the clock; 0: "
+          "calls a second that all callers together start by the clock; 0: "
           "back to back");
 ABSL_FLAG(absl::Duration, duration, absl::Seconds(1), "how long to count");
 ABSL_FLAG(absl::Duration, warm_up, absl::Milliseconds(300),
-          "how long to call before that");
+          "how long to call before counting begins");
 ABSL_FLAG(int, size, 64, "bytes of payload");
-ABSL_FLAG(bool, serve, false, "for the server's process only");
+ABSL_FLAG(bool, serve, false,
+          "run as the server process; the program sets this itself");
 
 namespace verbena::peers {
 namespace {

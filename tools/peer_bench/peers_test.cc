@@ -128,7 +128,7 @@ TEST(PeersTest, AServerThatCannotServeIsAnError) {
   const Ran ran = Measure(peer_paths.front(), {"--address=nowhere"});
   EXPECT_EQ(ran.exit_code, 1);
   EXPECT_THAT(ran.errors, HasSubstr("cannot serve"));
-  EXPECT_THAT(ran.errors, HasSubstr("ended before it listened"));
+  EXPECT_THAT(ran.errors, HasSubstr("ended before it was listening"));
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ class HalfProcessor:
                 return
             except OSError as error:
                 seen.append(str(error))
-        raise OSError("no control group with %s can be made (%s); it takes "
+        raise OSError("cannot make a control group with %s (%s); this needs "
                       "root, and control groups that can be written" %
                       ("half a processor", "; ".join(seen)))
 
@@ -118,7 +118,7 @@ def run_peer(command, seconds, environment=None):
     try:
         output, complaint = peer.communicate(timeout=seconds + START_AND_STOP_S)
     except subprocess.TimeoutExpired as error:
-        raise RunFailed("it still ran after %g s more than its time" %
+        raise RunFailed("it still ran %g s after its time" %
                         START_AND_STOP_S) from error
     finally:
         peer.kill()
@@ -129,4 +129,4 @@ def run_peer(command, seconds, environment=None):
     try:
         return json.loads(output)
     except ValueError as error:
-        raise RunFailed("it printed no JSON but: " + output) from error
+        raise RunFailed("its output is not JSON: " + output) from error

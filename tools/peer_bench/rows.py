@@ -36,7 +36,7 @@ class Row:
         for part in name.split("+"):
             field, value = _parse_part(part)
             if field in fields:
-                raise ValueError("%s: it says twice %s" % (name, field))
+                raise ValueError("%s: %s is given twice" % (name, field))
             fields[field] = value
         row = cls(**fields)
         if row.channels > row.callers:
@@ -57,9 +57,9 @@ def _parse_part(part):
     found = _NUMBER.fullmatch(part)
     if not found:
         raise ValueError(
-            '"%s" is no part of a row: parts are back-to-back, pinned, half, '
-            "bidi, server, and with a number N/s, Nbusy, Ncallers, Nchannels"
-            % part)
+            '"%s" is not a part of a row: parts are back-to-back, pinned, '
+            "half, bidi, server, and with a number N/s, Nbusy, Ncallers, "
+            "Nchannels" % part)
     field = {"/": "rate", "b": "busy", "ca": "callers", "ch": "channels"}
     unit = found.group(2)
     return field.get(unit[0]) or field[unit[:2]], int(found.group(1))

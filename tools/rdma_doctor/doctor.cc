@@ -87,7 +87,7 @@ void CallDevices(const Options& options, const std::vector<Device>& devices,
     if (found == reachable.end()) {
       Findings(report).Add(
           options.device.empty() ? Finding::warning : Finding::error, "self",
-          device.name + " can't be called over",
+          device.name + " cannot be used for calls",
           "no address of this machine leads to it, or this process may not "
           "use it: the lines above say why",
           "rdma link; ip address");
@@ -109,7 +109,7 @@ void CallDevices(const Options& options, const std::vector<Device>& devices,
   if (called) return;
   Findings(report).Add(Finding::error, "self",
                        "there is no device " + options.device,
-                       "nothing was called over it", "rdma link; ibv_devices");
+                       "no calls were made", "rdma link; ibv_devices");
 }
 
 // As Record(), but for calls to the server `options.peer`, with advice for the
@@ -121,11 +121,11 @@ void RecordPeer(const Options& options,
   // A server that wants credentials is there and works, which is what was
   // asked.
   if (absl::IsUnauthenticated(result.status())) {
-    Findings(report).Ok("peer",
-                        absl::StrCat(to,
-                                     ": it is there, and wants credentials "
-                                     "that this program does not have, so it "
-                                     "was not called"));
+    Findings(report).Ok(
+        "peer",
+        absl::StrCat(to,
+                     ": the server is there and requires credentials, which "
+                     "this program does not have, so no call was made"));
     return;
   }
   std::string mend =
@@ -136,7 +136,7 @@ void RecordPeer(const Options& options,
   if (absl::IsPermissionDenied(result.status())) {
     mend =
         "run both as one user, or set VERBENA_SOFT_PEERS at the end that does "
-        "not believe the other";
+        "not trust the user of the other";
   }
   Record("peer", result.ok() ? absl::StrCat(to, " via ", result->device()) : to,
          result, mend, report);

@@ -113,8 +113,7 @@ void CheckCards(const SystemRoot& root, Findings* findings) {
     findings->Add(
         Finding::warning, "modules",
         absl::StrCat(each.network, " is loaded, ", each.rdma, " is not"),
-        "the network card of that driver shows no RDMA device, if it can "
-        "do RDMA at all",
+        "if the network card can do RDMA, its RDMA device is missing",
         HowToLoad(root, each.rdma));
   }
 }
@@ -134,10 +133,10 @@ void CheckPresence(const SystemRoot& root, const std::vector<Device>& devices,
     findings->Add(
         Finding::note, "devices",
         "this kernel is built without RDMA: CONFIG_INFINIBAND is not set",
-        "there can be no RDMA device with it, rxe neither; Verbena uses its "
-        "software device, soft, which needs none",
+        "no RDMA device can exist on it, not even rxe; Verbena uses its "
+        "software device, soft, which needs no kernel support",
         IsInContainer(root)
-            ? "a kernel of a distribution on the host"
+            ? "install a distribution's kernel on the host"
             : "apt-get install linux-image-amd64   # Debian; then reboot");
   } else {
     findings->Add(
@@ -149,7 +148,7 @@ void CheckPresence(const SystemRoot& root, const std::vector<Device>& devices,
         !IsLoaded(root, "rdma_rxe")) {
       findings->Add(Finding::note, "devices",
                     "this kernel comes without the module rdma_rxe",
-                    "there can be no rxe device with it",
+                    "no rxe device can be made on it",
                     HowToLoad(root, "rdma_rxe"));
     }
   }
@@ -175,11 +174,11 @@ void CheckModules(const SystemRoot& root, const std::vector<Device>& devices,
     if (IsLoaded(root, module)) loaded.push_back(module);
   }
   if (loaded.empty() && IsBuiltWithoutRdma(root)) {
-    findings->Add(Finding::note, "modules", "none of RDMA is loaded",
-                  "this kernel is built without them", "");
+    findings->Add(Finding::note, "modules", "no module of RDMA is loaded",
+                  "this kernel is built without RDMA", "");
   } else if (loaded.empty()) {
-    findings->Add(Finding::note, "modules", "none of RDMA is loaded",
-                  "no RDMA device can appear until one is",
+    findings->Add(Finding::note, "modules", "no module of RDMA is loaded",
+                  "no RDMA device can appear until one is loaded",
                   HowToLoad(root, "ib_uverbs"));
   } else {
     findings->Ok("modules", absl::StrJoin(loaded, ", "));

@@ -158,7 +158,7 @@ void CheckMemlock(const SystemRoot& root, bool has_devices,
                      " (hard limit: ", SizeOf(limit->hard), ")");
     if (MayLockAnyMemory(root)) {
       findings->Ok("memlock",
-                   seen + "; it has CAP_IPC_LOCK, so no limit holds for it");
+                   seen + "; it has CAP_IPC_LOCK, so the limit does not apply");
     } else if (!limit->soft.has_value() || *limit->soft >= kLockedEnough) {
       findings->Ok("memlock", seen);
     } else if (!has_devices) {
@@ -230,8 +230,8 @@ void CheckCgroups(const SystemRoot& root, Findings* findings) {
     return;
   }
   findings->Add(Finding::warning, "cgroup", "memory: " + SizeOf(limit),
-                "registered memory counts, too: the kernel ends the process "
-                "when it is used up",
+                "registered memory counts towards it; the kernel kills the "
+                "process if the limit is exceeded",
                 absl::StrCat("echo 1G >", file));
 }
 
@@ -254,7 +254,7 @@ void CheckHugePages(const SystemRoot& root, Findings* findings) {
     findings->Ok("hugepages",
                  "none set aside; the kernel gives them where it can");
   } else {
-    findings->Add(Finding::note, "hugepages", "there are none",
+    findings->Add(Finding::note, "hugepages", "the kernel gives no huge pages",
                   "registering large memory takes longer",
                   "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled"
                   "   # or set some aside: sysctl vm.nr_hugepages=512");

@@ -147,7 +147,8 @@ void CheckOpening(const Provider& provider, const std::vector<Device>& devices,
     findings->Add(Finding::error, "open",
                   absl::StrCat("libibverbs finds ", found, " of ",
                                devices.size(), " devices"),
-                  "its part for their driver is missing, or /dev/infiniband is",
+                  "the provider library for the driver of the others is "
+                  "missing, or their files in /dev/infiniband",
                   "apt-get install ibverbs-providers   # dnf: libibverbs");
   }
 }
@@ -168,8 +169,8 @@ void CheckRoute(const Provider& provider, const std::vector<Device>& devices,
   if (!route.ok()) {
     findings->Add(
         Finding::warning, "route", "no RDMA device leads to " + target,
-        absl::StrCat("the software device is used, by TCP, unless "
-                     "another is asked for: ",
+        absl::StrCat("the software device is used, over TCP, unless another "
+                     "device is named: ",
                      route.status().message()),
         absl::StrCat("ip route get ", address->HostString(), "; rdma link"));
     return;

@@ -129,12 +129,12 @@ void CheckContainer(const SystemRoot& root, bool has_devices,
     }
   }
   if (!IsInContainer(root)) {
-    findings->Ok("container", "not in one");
+    findings->Ok("container", "this process is not in a container");
   } else if (!has_devices &&
              root.Read("/sys/module/ib_core/parameters/netns_mode") == "N") {
     findings->Add(Finding::note, "container",
                   "the kernel gives each RDMA device to one network namespace",
-                  "the host's devices are not to be seen here",
+                  "the host's devices are not visible here",
                   "rdma system set netns shared   # on the host, as root; or "
                   "rdma dev set DEVICE netns NAME");
   } else if (has_devices && !root.Exists("/dev/infiniband")) {
@@ -143,8 +143,9 @@ void CheckContainer(const SystemRoot& root, bool has_devices,
                   "/dev/infiniband",
                   "no program here can use them", HowToGetDevices(root));
   } else {
-    findings->Ok("container",
-                 IsInKubernetes(root) ? "in a pod of Kubernetes" : "in one");
+    findings->Ok("container", IsInKubernetes(root)
+                                  ? "this process is in a pod of Kubernetes"
+                                  : "this process is in a container");
   }
 }
 

@@ -31,14 +31,14 @@ std::string HowToLinkUp(const SystemRoot& root, const Port& port) {
   if (!port.is_ethernet()) {
     return port.state == "INIT" || port.state == "ARMED"
                ? "systemctl start opensm   # on one host of the network"
-               : "ibstat; iblinkinfo   # then look after cable and switch";
+               : "ibstat; iblinkinfo   # then check cable and switch";
   }
   if (port.netdev.empty()) return "rdma link   # names its network interface";
   const std::string flags = absl::StrCat("/sys/class/net/", port.netdev);
   // The carrier tells a missing link from an interface that is not set up.
   if (root.Read(flags + "/carrier") == "0") {
     return absl::StrCat("ethtool ", port.netdev,
-                        "   # no carrier: look after cable and switch");
+                        "   # no carrier: check cable and switch");
   }
   return absl::StrCat("ip link set ", port.netdev, " up");
 }
@@ -115,14 +115,15 @@ void CheckGids(const SystemRoot& root, const std::vector<Device>& devices,
       findings->Add(
           Finding::warning, "gids",
           absl::StrCat(port.name(), " has ", absl::StrJoin(seen, ", ")),
-          "there is RoCE v1 only, which no router passes on and which peers "
-          "with v2 don't answer");
+          "only RoCE v1 is available: routers do not forward it, and peers "
+          "with v2 do not answer it");
     } else if (UsesVersionOne(root, port)) {
-      findings->Add(Finding::warning, "gids",
-                    absl::StrCat(port.name(), " connects by RoCE v1, and has ",
-                                 absl::StrJoin(seen, ", ")),
-                    "no router passes v1 on, and peers with v2 don't answer it",
-                    absl::StrCat("echo 'RoCE v2' >", RoceModeFile(port)));
+      findings->Add(
+          Finding::warning, "gids",
+          absl::StrCat(port.name(), " connects by RoCE v1, and has ",
+                       absl::StrJoin(seen, ", ")),
+          "routers do not forward v1, and peers with v2 do not answer it",
+          absl::StrCat("echo 'RoCE v2' >", RoceModeFile(port)));
     } else {
       findings->Ok("gids", absl::StrCat(port.name(), " has ",
                                         absl::StrJoin(seen, ", ")));
@@ -140,14 +141,14 @@ void CheckMtu(const SystemRoot& root, const std::vector<Device>& devices,
         root.ReadNumber(absl::StrCat("/sys/class/net/", port.netdev, "/mtu"));
     if (!mtu.has_value()) continue;
     const std::string seen =
-        absl::StrCat(port.netdev, " of ", port.name(), " has ", *mtu);
+        absl::StrCat(port.netdev, " of ", port.name(), " has an MTU of ", *mtu);
     if (*mtu >= kNetdevMtuForLargest) {
       findings->Ok("mtu", seen);
       continue;
     }
     findings->Add(Finding::note, "mtu", seen,
-                  "packets of RDMA have less than 4096 bytes: large messages "
-                  "cost more than they must",
+                  "RDMA packets have less than 4096 bytes, so large messages "
+                  "cost more than necessary",
                   absl::StrCat("ip link set ", port.netdev,
                                " mtu 4200   # or 9000; on all hosts and "
                                "switches between them"));
@@ -177,8 +178,8 @@ void CheckLosses(const SystemRoot& root, const Port& port, Findings* findings) {
   findings->Add(
       Finding::note, "losses",
       absl::StrCat(port.name(), " counts ", absl::StrJoin(grown, ", ")),
-      "since the device is there, packets were lost or peers were "
-      "silent; it matters if the numbers grow",
+      "packets were lost or peers were silent since the device was created; "
+      "look again later: only growing numbers matter",
       absl::StrCat("rdma statistic show link ", port.device, "/", port.number));
 }
 
@@ -209,21 +210,23 @@ void CheckCongestion(const SystemRoot& root, const std::vector<Device>& devices,
     }
     const std::optional<bool> ecn = HasEcn(root, port.netdev);
     if (ecn == true) {
-      findings->Ok("ecn", port.netdev + " answers marked packets");
+      findings->Ok("ecn",
+                   port.netdev + " answers packets that are marked (ECN)");
     } else if (ecn == false) {
-      findings->Add(Finding::warning, "ecn",
-                    port.netdev + " answers no marked packets",
-                    "a congested network drops packets instead of slowing "
-                    "senders down",
-                    absl::StrCat("echo 1 >/sys/class/net/", port.netdev,
-                                 "/ecn/roce_np/enable/3   # and roce_rp"));
-    } else {
       findings->Add(
-          Finding::note, "ecn",
-          absl::StrCat("the driver of ", port.netdev, " has no file that says"),
-          "ECN and PFC keep RoCE from losing packets",
-          absl::StrCat("dcb pfc show dev ", port.netdev, "   # or mlnx_qos -i ",
-                       port.netdev));
+          Finding::warning, "ecn",
+          port.netdev + " does not answer packets that are marked (ECN)",
+          "a congested network drops packets instead of slowing "
+          "senders down",
+          absl::StrCat("echo 1 >/sys/class/net/", port.netdev,
+                       "/ecn/roce_np/enable/3   # and roce_rp"));
+    } else {
+      findings->Add(Finding::note, "ecn",
+                    absl::StrCat("the driver of ", port.netdev,
+                                 " does not say whether ECN is on"),
+                    "ECN and PFC keep RoCE from losing packets",
+                    absl::StrCat("dcb pfc show dev ", port.netdev,
+                                 "   # or mlnx_qos -i ", port.netdev));
     }
   }
 }
@@ -239,7 +242,8 @@ void CheckNuma(const SystemRoot& root, const std::vector<Device>& devices,
                                          device.name + "/device/numa_node")
                              .value_or(-1);
     if (node < 0) continue;  // The machine has one node, or no hardware.
-    const std::string seen = absl::StrCat(device.name, " is at node ", node);
+    const std::string seen =
+        absl::StrCat(device.name, " is on NUMA node ", node);
     const std::set<int> near =
         ParseRanges(root.Read(absl::StrCat("/sys/devices/system/node/node",
                                            node, "/cpulist"))
@@ -255,11 +259,11 @@ void CheckNuma(const SystemRoot& root, const std::vector<Device>& devices,
       findings->Ok("numa", seen + ", and so is this process");
     } else if (any_near) {
       findings->Add(
-          Finding::note, "numa", seen + ", this process may run at others, too",
+          Finding::note, "numa", seen + ", this process may also run on others",
           "calls take longer from the processors of another node", mend);
     } else {
       findings->Add(Finding::warning, "numa",
-                    seen + ", this process may run at others only",
+                    seen + ", this process may run only on others",
                     "each call takes longer", mend);
     }
   }

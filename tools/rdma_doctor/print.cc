@@ -29,11 +29,12 @@ std::string ToText(const Report& report) {
       absl::StrAppend(&text, indent, "mend:  ", finding.mend(), "\n");
     }
   }
-  absl::StrAppend(
-      &text, report.ok(), " ok, ", report.notes(), " notes, ",
-      report.warnings(), " warnings, ", report.errors(), " errors: ",
-      report.errors() > 0 ? "something does not work" : "what there is works",
-      "\n");
+  absl::StrAppend(&text, report.ok(), " ok, ", report.notes(), " notes, ",
+                  report.warnings(), " warnings, ", report.errors(),
+                  " errors: ",
+                  report.errors() > 0 ? "something does not work"
+                                      : "everything that was found works",
+                  "\n");
   return text;
 }
 

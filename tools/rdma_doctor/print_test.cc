@@ -31,8 +31,9 @@ TEST(PrintTest, TextIsAligned) {
 }
 
 TEST(PrintTest, SaysThatAllWorks) {
-  EXPECT_EQ(ToText(Report()),
-            "0 ok, 0 notes, 0 warnings, 0 errors: what there is works\n");
+  EXPECT_EQ(
+      ToText(Report()),
+      "0 ok, 0 notes, 0 warnings, 0 errors: everything that was found works\n");
 }
 
 TEST(PrintTest, JsonIsReadBackAsItWas) {

@@ -21,13 +21,13 @@ ABSL_FLAG(bool, self_test, true,
           "call over each device, from this process to itself");
 ABSL_FLAG(std::string, peer, "", "HOST:PORT of a Verbena server to call");
 ABSL_FLAG(std::string, device, "",
-          "the only device to call over: soft, or an RDMA device");
-ABSL_FLAG(int, count, 100, "how many calls to measure over a device");
+          "call only over this device: soft, or the name of an RDMA device");
+ABSL_FLAG(int, count, 100, "how many calls to measure on each device");
 ABSL_FLAG(absl::Duration, timeout, absl::Seconds(5),
-          "how long a call may take");
+          "the deadline of each call");
 ABSL_FLAG(std::string, root, "",
-          "a folder with copies of /sys, /proc, /dev and /etc, of another "
-          "machine, to look at instead of this one; calls nobody");
+          "a folder with copies of /sys, /proc, /dev and /etc of another "
+          "machine, to look at instead of this one; makes no calls");
 
 namespace verbena::doctor {
 namespace {
@@ -36,13 +36,13 @@ constexpr int kWell = 0;
 constexpr int kBroken = 1;  // Something does not work.
 
 constexpr char kUsageText[] =
-    R"( says what of RDMA works on this machine, what does not, and the
-command that mends it; then it calls over each device, and measures.
+    R"( says which parts of RDMA work on this machine, which do not, and
+the command that mends them; then it calls over each device, and measures.
 
   rdma_doctor [--json] [--peer=HOST:PORT] [--device=NAME] [--noself-test]
 
-Exit status: 0 what there is works; 1 something does not; 2 bad flags. A machine
-without RDMA is well: Verbena's software device needs none.
+Exit status: 0 everything that was found works; 1 something does not; 2 bad
+flags. A machine without RDMA is no error: Verbena has a software device.
 )";
 
 // Refuses flags that need this machine if --root names a copy of another one.
@@ -58,7 +58,7 @@ absl::StatusOr<Options> ReadOptions() {
     return absl::InvalidArgumentError("--count must be at least 1");
   }
   if (options.calls.timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError("--timeout must be more than nothing");
+    return absl::InvalidArgumentError("--timeout must be positive");
   }
   if (!options.peer.empty() && !absl::StrContains(options.peer, ':')) {
     return absl::InvalidArgumentError(
@@ -67,16 +67,17 @@ absl::StatusOr<Options> ReadOptions() {
   if (!options.root.is_this_machine()) {
     if (!options.peer.empty() || !options.device.empty()) {
       return absl::InvalidArgumentError(
-          "--root calls nobody: it does not go with --peer and --device");
+          "--root only looks at files: it cannot be used with --peer or "
+          "--device");
     }
     if (!options.root.Exists("/")) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--root=", absl::GetFlag(FLAGS_root), " is no folder"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--root=", absl::GetFlag(FLAGS_root), " is not a folder"));
     }
     if (!options.root.Exists("/proc") && !options.root.Exists("/sys")) {
       return absl::InvalidArgumentError(absl::StrCat(
           "--root=", absl::GetFlag(FLAGS_root),
-          " has neither proc nor sys, so there is nothing to see"));
+          " has neither proc nor sys, so there is nothing to look at"));
     }
   }
   return options;

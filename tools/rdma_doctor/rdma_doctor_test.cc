@@ -123,7 +123,7 @@ TEST(RdmaDoctorTest, APeerThatWantsCredentialsIsWell) {
       RunForReport({absl::StrCat("--peer=", TestAddress(), ":", port),
                     "--noself_test", "--timeout=20s"});
   EXPECT_EQ(Of(report, "peer").level(), Finding::ok);
-  EXPECT_THAT(Of(report, "peer").seen(), HasSubstr("wants credentials"));
+  EXPECT_THAT(Of(report, "peer").seen(), HasSubstr("requires credentials"));
 }
 
 TEST(RdmaDoctorTest, MissesTheDeviceThatItIsToCallOver) {
@@ -158,9 +158,9 @@ TEST(RdmaDoctorTest, SaysWhatIsWrongWithItsFlags) {
       {"--count=0", "--count must be at least 1"},
       {"--count=many", "--count=many"},
       {"--count", "--count needs a value"},
-      {"--timeout=0s", "--timeout must be more"},
+      {"--timeout=0s", "--timeout must be positive"},
       {"--peer=here", "--peer=here is not HOST:PORT"},
-      {"--root=/nowhere7", "--root=/nowhere7 is no folder"},
+      {"--root=/nowhere7", "--root=/nowhere7 is not a folder"},
   };
   for (const auto& [argument, message] : cases) {
     const Ran ran = RunProgram({argument});

@@ -202,7 +202,7 @@ class BenchRun {
     const auto not_alike = [this](absl::string_view has) {
       return absl::FailedPreconditionError(
           absl::StrCat("the server at ", options_.target, " was started ", has,
-                       "; so must be the client"));
+                       "; start this client the same way"));
     };
     if (server.events() != options_.events) {
       return not_alike(server.events() ? "with --events" : "without --events");

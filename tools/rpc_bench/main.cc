@@ -28,17 +28,18 @@ using Texts = std::vector<std::string>;
 
 // The two sides: addresses, device and processors.
 ABSL_FLAG(std::string, target, "",
-          "measure the server at this address and port (rpc_bench --server)");
+          "measure the server at this address and port, which runs\n"
+          "rpc_bench --server");
 ABSL_FLAG(std::string, server, "",
-          "serve, if no address is given on 0.0.0.0:50051, until SIGINT or\n"
-          "SIGTERM, and measure nothing; port 0 is any free port");
+          "serve at this address (without one, 0.0.0.0:50051) until SIGINT or\n"
+          "SIGTERM, and measure nothing; port 0 takes any free one");
 ABSL_FLAG(std::string, device, "",
-          "soft, or the name of an RDMA device; without it, the environment\n"
-          "variable VERBENA_DEVICE if it is set");
+          "soft, or the name of an RDMA device; default: the environment\n"
+          "variable VERBENA_DEVICE, or the best device");
 ABSL_FLAG(std::string, pin, "",
-          "processors for client and server, as in 0,1, or off; without it,\n"
-          "the first and the last that there are (with --server: one number;\n"
-          "without it none)");
+          "the processors of client and server, as in 0,1; off: any; default:\n"
+          "the first and the last processor. With --server one number;\n"
+          "default: any");
 
 // The cases to measure.
 ABSL_FLAG(Texts, layer, Texts({"verbs", "transport", "rpc"}),
@@ -46,42 +47,43 @@ ABSL_FLAG(Texts, layer, Texts({"verbs", "transport", "rpc"}),
 ABSL_FLAG(Texts, size, Texts({"64", "4KiB", "64KiB", "1MiB"}),
           "payload bytes of a call");
 ABSL_FLAG(Texts, outstanding, Texts({"1", "32"}),
-          "calls under way at once; at the rpc layer 1 calls in a blocking\n"
-          "way, more by callbacks");
+          "calls in progress at once; at the rpc layer 1 is a blocking call,\n"
+          "and more are calls with callbacks");
 ABSL_FLAG(std::string, payload, "",
-          "field or attachment: at the rpc layer, in a bytes field of the\n"
-          "message or beside it; without it, beside it from 64 KiB on");
+          "field or attachment: where the rpc layer has the payload, in a\n"
+          "bytes field of the message or beside it; default: attachment from\n"
+          "64 KiB on");
 ABSL_FLAG(std::string, kind, "unary",
-          "unary; or at the rpc layer one stream: bidi for echoes of its\n"
-          "messages, client or server for messages one way, whose ratio is\n"
-          "to bare SENDs; calls are its messages");
+          "unary: calls; at the rpc layer also one stream: bidi echoes its\n"
+          "messages, client and server send messages one way, with ratios\n"
+          "to bare SENDs. The table then counts messages as calls");
 ABSL_FLAG(int, streams, 0,
-          "if not 0, by so many streams of --kind at once, with one message\n"
-          "of each under way in place of --outstanding; beyond 200 they need\n"
+          "if not 0, use this many streams of --kind at once, each with one\n"
+          "message in progress, instead of --outstanding; more than 200 need\n"
           "--api=callback or coroutine");
 ABSL_FLAG(std::string, api, "blocking",
-          "blocking, callback or coroutine: how handlers are written, and\n"
-          "unary calls, of which more than one at once never block; a\n"
-          "server needs the flag too");
+          "blocking, callback or coroutine: how handlers and unary calls are\n"
+          "written; with more than one outstanding, blocking calls are made\n"
+          "with callbacks. A server needs the flag too");
 ABSL_FLAG(bool, inline_callbacks, false,
-          "callbacks and coroutines of calls promise not to block, and run\n"
-          "where the reply is parsed");
+          "set ChannelOptions::inline_callbacks: callbacks and coroutines\n"
+          "run where the reply is parsed");
 ABSL_FLAG(bool, events, false,
           "both sides sleep whenever there is nothing to do, instead of\n"
           "polling; a server needs the flag too");
 ABSL_FLAG(absl::Duration, duration, absl::Seconds(1),
-          "of each measurement, as in 500ms or 2s");
+          "how long each measurement takes, as in 500ms or 2s");
 ABSL_FLAG(uint64_t, iterations, 0,
-          "if not 0, measure so many calls, however long they take");
+          "if not 0, measure this many calls, however long they take");
 ABSL_FLAG(double, rate, 0,
-          "if not 0, open loop: start so many calls a second by the clock,\n"
+          "if not 0, open loop: start this many calls a second by the clock,\n"
           "and count latency from when a call was due");
 ABSL_FLAG(bool, validate, false,
-          "compare the bytes of every echo, each with a number of its own;\n"
-          "without it, of the first, and then lengths");
+          "give every message a number, and compare all bytes of each echo;\n"
+          "default: compare the first echo, and the lengths of the others");
 ABSL_FLAG(bool, idle, false,
-          "measure no calls, but the processor time that idle connections\n"
-          "take");
+          "measure the processor time that idle connections take, and no\n"
+          "calls");
 ABSL_FLAG(bool, verbs_count, false,
           "count what a call asks of the device: work requests, doorbells,\n"
           "signalled completions, polls, arms, bytes, and sleeps; a server\n"
@@ -89,29 +91,34 @@ ABSL_FLAG(bool, verbs_count, false,
 
 // The transport layer.
 ABSL_FLAG(std::string, continued_max, "16KiB",
-          "messages up to so many bytes go as several SENDs when one is too\n"
-          "short; 0 for RDMA READ and WRITE; a server needs the flag too");
+          "messages of up to this size that do not fit one SEND go as\n"
+          "several; 0: such messages go by RDMA READ and WRITE. A server\n"
+          "needs the flag too");
 
 // The verbs layer.
 ABSL_FLAG(Texts, verbs_op, Texts({"echo", "write", "read", "send"}),
-          "echo, and one-way streams of the verbs layer");
+          "what the verbs layer measures: echoes, and one-way streams of the\n"
+          "other three");
 
 // Output.
 ABSL_FLAG(std::string, json, "",
-          "one JSON object, to a file beside the table, or without a value to\n"
-          "standard output instead of it");
-ABSL_FLAG(std::string, csv, "", "a line for each result, as --json");
-ABSL_FLAG(std::string, plot, "", "charts, to this SVG file; needs gnuplot");
+          "write one JSON object to this file, in addition to the table;\n"
+          "without a value, to standard output instead of the table");
+ABSL_FLAG(std::string, csv, "",
+          "write a line of CSV for each result to this file, in addition to\n"
+          "the table; without a value, to standard output");
+ABSL_FLAG(std::string, plot, "",
+          "draw charts into this SVG file; needs gnuplot");
 
 // The connections.
 ABSL_FLAG(bool, checksum, false,
-          "calls of the layers transport and rpc travel with checksums");
-ABSL_FLAG(
-    bool, trains, true,
-    "small calls of the layer transport that are ready together travel in\n"
-    "one SEND; of the layer rpc they always do");
+          "use checksums at the layers transport and rpc");
+ABSL_FLAG(bool, trains, true,
+          "let small calls of the layer transport that are ready together\n"
+          "travel in one SEND; the layer rpc always does");
 ABSL_FLAG(bool, revoke_leases, false,
-          "replies of these layers are lent memory that is revoked again");
+          "set ChannelOptions::revoke_leases at these layers: after a reply,\n"
+          "the server loses its right to write to the client's memory");
 
 namespace verbena::bench {
 namespace {
@@ -125,15 +132,16 @@ using tool::WrongFlag;
 constexpr char kAbout[] =
     R"(: what a call costs, in time and in throughput.
 
-Without flags it starts a server process of its own on the best device at hand
-and measures echoes of 64 B, 4 KiB, 64 KiB and 1 MiB at three layers: by bare
-verbs, over the transport, and by RPC. Latency is that with one call
-outstanding, throughput that with 32; ratios are to the verbs layer.
+Without flags it starts a server process on the best device of this machine, and
+measures echoes of 64 B, 4 KiB, 64 KiB and 1 MiB at three layers: by bare verbs,
+over the transport, and by RPC. Latency is that of one call outstanding,
+throughput that of 32; ratios are to the verbs layer.
 
 MB/s counts the payload of the requests; as many bytes come back, except in
-streams. "cpu us" is the processor time of client and server a call. Percentiles
-are at most 0.8 % too high, the mean is off by at most 0.4 %. Exit code 0:
-measured; 1: no server, or every call of a measurement failed; 2: bad flags.
+streams. "cpu us" is the processor time of client and server for each call.
+Percentiles are at most 0.8 % too high, and the mean is off by at most 0.4 %.
+Exit status: 0 measured; 1 no server, or every call of a measurement failed; 2
+bad flags.
 )";
 
 constexpr char kAnyAddress[] = "0.0.0.0:50051";

@@ -296,7 +296,7 @@ TEST(RpcBenchTest, RefusesBadFlagsWithExitCode2) {
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_EQ(unknown.output, "");
   EXPECT_EQ(unknown.errors,
-            "rpc_bench: unknown flag --speed; --help lists those there are\n");
+            "rpc_bench: unknown flag --speed; --help lists all flags\n");
   const auto refusal = [](const std::vector<std::string>& arguments) {
     const Ran ran = RunBench(arguments);
     EXPECT_EQ(ran.exit_code, 2);
@@ -309,7 +309,7 @@ TEST(RpcBenchTest, RefusesBadFlagsWithExitCode2) {
   EXPECT_THAT(refusal({"--layer", "tcp"}),
               HasSubstr("--layer=tcp: want some of verbs,transport,rpc"));
   EXPECT_EQ(refusal({"-h"}),
-            "rpc_bench: unknown flag -h; --help lists those there are\n");
+            "rpc_bench: unknown flag -h; --help lists all flags\n");
   EXPECT_EQ(refusal({"64B"}),
             "rpc_bench: unexpected argument 64B; flags begin with --\n");
   EXPECT_EQ(refusal({"--target", "--json"}),
@@ -320,8 +320,8 @@ TEST(RpcBenchTest, RefusesBadFlagsWithExitCode2) {
   EXPECT_THAT(refusal({"--iterations=5", "--duration=1s"}),
               HasSubstr("each says how long"));
   EXPECT_THAT(refusal({"--duration=soon"}),
-              HasSubstr("'soon' specified for flag 'duration'; it is: of "
-                        "each measurement, as in 500ms or 2s"));
+              HasSubstr("'soon' specified for flag 'duration'; the flag means: "
+                        "how long each measurement takes, as in 500ms or 2s"));
   EXPECT_THAT(refusal({"--duration=2h"}),
               HasSubstr("--duration=2h: want a time from 1ms to 1h"));
   for (const std::string pin : {"--pin=on", "--pin=0,1,2", "--pin=-1"}) {
@@ -362,7 +362,7 @@ TEST(RpcBenchTest, HelpListsTheFlags) {
   for (const char* text :
        {"--server\n", "--size (64,4KiB,64KiB,1MiB)\n", "--duration (1s)\n",
         "--continued-max (16KiB)\n", "--layer (verbs,transport,rpc)\n",
-        "--target\n", "--json\n      one JSON object"}) {
+        "--target\n", "--json\n      write one JSON object"}) {
     EXPECT_THAT(ran.output, HasSubstr(text));
   }
 }

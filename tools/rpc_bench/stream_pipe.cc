@@ -201,7 +201,7 @@ Sample RunStream(Channel& channel, Echo::Stub& stub, const Case& measured,
       return BidiPipe(channel, stub, measured, duration).Run(duration);
   }
   return {.errors = 1,
-          .first_error = absl::InternalError("a unary call is no stream")};
+          .first_error = absl::InternalError("a unary call is not a stream")};
 }
 
 }  // namespace verbena::bench

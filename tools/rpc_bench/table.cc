@@ -191,14 +191,14 @@ std::string Notes(const Report& report) {
     }
     if (result.has_least_share()) {
       absl::StrAppendFormat(
-          &notes, "%s: of %d streams the slowest had %.2f of the mean rate\n",
+          &notes, "%s: the slowest of %d streams had %.2f of the mean rate\n",
           title, result.streams(), result.least_share());
     }
     if (result.unstarted() > 0) {
-      absl::StrAppendFormat(
-          &notes,
-          "%s: %.0f calls were never started: no such rate is sustained\n",
-          title, result.unstarted());
+      absl::StrAppendFormat(&notes,
+                            "%s: %.0f calls were never started: the requested "
+                            "rate is higher than the server can sustain\n",
+                            title, result.unstarted());
     }
   }
   const std::map<std::string, double> sorted(report.counters().begin(),

@@ -74,10 +74,10 @@ absl::Status VerbsEnd::Plan() {
   send_depth_ = static_cast<uint32_t>(depth);
 
   if (client && stride_ * hello_.Slots(side_) > kMaxVerbsMemoryBytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(hello_.outstanding, " outstanding of ", hello_.size_bytes,
-                     " bytes take more than the ", kMaxVerbsMemoryBytes,
-                     " bytes of memory that the verbs layer allows"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        hello_.outstanding, " outstanding messages of ", hello_.size_bytes,
+        " bytes take more than the ", kMaxVerbsMemoryBytes,
+        " bytes of memory that the verbs layer allows"));
   }
   if (!bulk && hello_.size_bytes > request_bytes_max_) {
     return absl::InvalidArgumentError(
@@ -88,8 +88,8 @@ absl::Status VerbsEnd::Plan() {
   if (deepest > static_cast<uint64_t>(device.max_qp_wr)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the device allows ", device.max_qp_wr,
-                     " work requests in a queue; this needs ", deepest,
-                     ": ask for fewer outstanding"));
+                     " work requests in a queue, but this case needs ", deepest,
+                     ": lower --outstanding"));
   }
   return absl::OkStatus();
 }

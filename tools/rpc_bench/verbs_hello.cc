@@ -43,9 +43,9 @@ absl::StatusOr<VerbsHello> DecodeHello(absl::Span<const uint8_t> data) {
   // Zero is refused first, because the memory is divided by it.
   if (hello.outstanding == 0 || hello.outstanding > kMaxOutstanding ||
       hello.size_bytes > kMaxVerbsMemoryBytes / hello.outstanding) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(hello.outstanding, " outstanding of ", hello.size_bytes,
-                     " bytes are too much"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        hello.outstanding, " outstanding messages of ", hello.size_bytes,
+        " bytes take more memory than the verbs layer allows"));
   }
   return hello;
 }

@@ -176,15 +176,15 @@ absl::StatusOr<CmEvent> AwaitStep(EventChannel& channel,
         event->status == transport::kRejectByApplication) {
       const absl::Span<const uint8_t> reason = event->private_data();
       const auto end = std::find(reason.begin(), reason.end(), 0);
-      return absl::FailedPreconditionError(
-          absl::StrCat(peer, " refuses: ", std::string(reason.begin(), end)));
+      return absl::FailedPreconditionError(absl::StrCat(
+          peer, " refused the connection: ", std::string(reason.begin(), end)));
     }
     RETURN_IF_ERROR(CmEventStatus(*event, peer));
   }
   return absl::UnavailableError(absl::StrCat(
-      "connecting to ", peer, " brought ",
-      event.has_value() ? transport::CmEventName(event->type) : "nothing",
-      " in time instead of ", transport::CmEventName(wanted)));
+      "connecting to ", peer, " failed: expected ",
+      transport::CmEventName(wanted), ", got ",
+      event.has_value() ? transport::CmEventName(event->type) : "nothing"));
 }
 
 class VerbsLayer final : public Layer {
@@ -209,9 +209,9 @@ class VerbsLayer final : public Layer {
     const std::string device =
         provider.verbs.get_device_name(id.context()->device);
     if (!device_.empty() && device_ != device) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the route to ", peer, " goes through the device ",
-                       device, ", not through ", device_, " as was asked for"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the route to ", peer, " goes through the device ", device,
+          ", not through ", device_, ", which --device names"));
     }
     RETURN_IF_ERROR(id.ResolveRoute(kConnectTimeout));
     RETURN_IF_ERROR(

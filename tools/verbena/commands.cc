@@ -182,8 +182,9 @@ int List(const Options& options, const std::string& service) {
   if (!file.ok()) return FailToFind(file.status());
   const auto* const found = (*file)->pool()->FindServiceByName(service);
   if (found == nullptr) {
-    return FailToFind(absl::InvalidArgumentError(
-        absl::StrCat("\"", service, "\" is no service, but something else")));
+    return FailToFind(absl::InvalidArgumentError(absl::StrCat(
+        "\"", service,
+        "\" is not a service; `verbena describe` shows what it is")));
   }
   for (int i = 0; i < found->method_count(); ++i) {
     std::cout << Signature(*found->method(i)) << "\n";

@@ -40,14 +40,14 @@ absl::StatusOr<std::string> JsonCall::ToBytes(const std::string& json) {
       google::protobuf::util::JsonStringToMessage(json, message.get());
   if (!parsed.ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a request that is no ", method_.input_type()->full_name(),
+        absl::StrCat("the request is not a ", method_.input_type()->full_name(),
                      " in JSON: ", std::string(parsed.message())));
   }
   // A proto2 message may lack required fields.
   if (!message->IsInitialized()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a request without ", message->InitializationErrorString(),
-                     ", which ", method_.input_type()->full_name(), " needs"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the request lacks ", message->InitializationErrorString(), ", which ",
+        method_.input_type()->full_name(), " requires"));
   }
   return message->SerializeAsString();
 }
@@ -65,9 +65,9 @@ absl::Status JsonCall::Print(const std::string& bytes, std::ostream& out) {
   if (!message->ParsePartialFromString(bytes) ||
       !google::protobuf::util::MessageToJsonString(*message, &json, options)
            .ok()) {
-    return absl::InternalError(absl::StrCat("the response is no ",
+    return absl::InternalError(absl::StrCat("the response is not a ",
                                             method_.output_type()->full_name(),
-                                            " as the .proto has it"));
+                                            " as the .proto defines it"));
   }
   out << json << (method_.server_streaming() ? "\n" : "") << std::flush;
   return absl::OkStatus();

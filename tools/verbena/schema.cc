@@ -29,10 +29,10 @@ using grpc::reflection::v1::ServerReflectionResponse;
 namespace {
 
 absl::Status NotFound(absl::string_view symbol, absl::string_view where) {
-  return absl::NotFoundError(absl::StrCat(
-      where, " no \"", symbol,
-      "\"; names are full ones: package.Service, package.Service/Method, "
-      "package.Message"));
+  return absl::NotFoundError(
+      absl::StrCat(where, " no \"", symbol,
+                   "\"; use a full name: package.Service, "
+                   "package.Service/Method or package.Message"));
 }
 
 // Keeps what is wrong with files.
@@ -160,7 +160,7 @@ class ServerSchema final : public Schema {
     if (file != nullptr) return file;
     return absl::InternalError(
         absl::StrCat("the server's description of \"", symbol,
-                     "\" makes no sense: ", complaints_.Take()));
+                     "\" is not valid: ", complaints_.Take()));
   }
 
  private:
@@ -176,7 +176,7 @@ class ServerSchema final : public Schema {
     }
     if (absl::IsUnimplemented(response.status())) {
       return absl::UnimplementedError(
-          "the server does not say what it serves: it has no reflection "
+          "the services of the server are not known: it has no reflection "
           "(verbena::ReflectionService). Name its .proto files by --proto");
     }
     RETURN_IF_ERROR(response.status());
@@ -241,8 +241,8 @@ absl::StatusOr<const MethodDescriptor*> Schema::FindMethod(
   const MethodDescriptor* const method =
       file->pool()->FindMethodByName(full_name);
   if (method != nullptr) return method;
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", name, "\" is no method, but something else"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", name, "\" is not a method; `verbena describe` shows what it is"));
 }
 
 // Asks the pool for one kind of name after the other, because it has no search
@@ -280,9 +280,9 @@ absl::StatusOr<std::string> Schema::Describe(absl::string_view symbol) {
   if (const auto* found = pool.FindExtensionByName(name)) {
     return found->DebugString();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", symbol, "\" is a package, of ", file->name(),
-                   " and perhaps other files"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", symbol, "\" is a package, of ", file->name(),
+      " and perhaps other files; name a service, method or message"));
 }
 
 }  // namespace verbena::tool

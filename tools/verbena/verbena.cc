@@ -27,25 +27,26 @@
 #include "transport/base/socket_address.h"
 #include "transport/base/status_macros.h"
 
-ABSL_FLAG(
-    absl::Duration, timeout, absl::ZeroDuration(),
-    "how long a call may take, inf for ever; 0 for the default, which is "
-    "10 s, and no end for `health --watch` and for a stream whose requests "
-    "are typed (--data=-)");
+ABSL_FLAG(absl::Duration, timeout, absl::ZeroDuration(),
+          "the deadline of each call; inf for none. 0 is the default: 10 s, "
+          "and none for `health --watch` and for a stream whose requests come "
+          "from standard input (--data=-)");
 ABSL_FLAG(std::string, device, "",
           "the device to use: soft, or an RDMA device; default: the best");
 ABSL_FLAG(std::vector<std::string>, proto, {},
           "FILE,...: .proto files with the services, by their paths below "
-          "--import-dir; without, the server's reflection is asked");
+          "--import-dir; default: ask the server's reflection");
 ABSL_FLAG(std::vector<std::string>, import_dir, {"."},
-          "FOLDER,...: where .proto files begin");
-ABSL_FLAG(std::string, data, "",
-          "the request as JSON, as behind the method; @FILE, or - for standard "
-          "input; to a method that takes a stream each line is a request");
+          "FOLDER,...: where .proto files and their imports are looked up, as "
+          "by protoc's --proto_path");
+ABSL_FLAG(
+    std::string, data, "",
+    "the request as JSON, instead of behind the method; @FILE reads a file, - "
+    "standard input; for a method that takes a stream each line is a request");
 ABSL_FLAG(std::string, attachment, "",
           "file with the attachment of the request");
 ABSL_FLAG(std::string, response_attachment, "",
-          "file to write the attachment of the response to");
+          "file to which the attachment of the response is written");
 ABSL_FLAG(std::vector<std::string>, metadata, {},
           "KEY:VALUE,...: metadata to send with the call");
 ABSL_FLAG(bool, verbose, false,
@@ -54,8 +55,8 @@ ABSL_FLAG(bool, watch, false, "health: go on and print every change");
 ABSL_FLAG(int, count, 10, "ping: how many calls");
 ABSL_FLAG(std::string, secret_key, "", "name of the key of --secret-file");
 ABSL_FLAG(std::string, secret_file, "",
-          "file with the secret that the server wants its clients to know; "
-          "space around it does not count");
+          "file with the secret that the server and its clients share; white "
+          "space at its ends is ignored");
 
 namespace verbena::tool {
 namespace {
@@ -131,7 +132,8 @@ absl::StatusOr<CallInput> InputFor(const std::vector<std::string>& words) {
   if (words.size() == 4) {
     if (!input.data.empty()) {
       return absl::InvalidArgumentError(
-          "the request is given twice, behind the method and by --data");
+          "the request is given twice, behind the method and by --data; remove "
+          "one");
     }
     input.data = words[3];
   }

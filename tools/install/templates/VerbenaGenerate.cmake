@@ -9,12 +9,12 @@
 function(verbena_generate)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "TARGET" "PROTOS;IMPORT_DIRS")
   if(arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "verbena_generate: ${arg_UNPARSED_ARGUMENTS} is after "
-      "no keyword; they are TARGET, PROTOS and IMPORT_DIRS")
+    message(FATAL_ERROR "verbena_generate: unknown argument "
+      "${arg_UNPARSED_ARGUMENTS}; use TARGET, PROTOS and IMPORT_DIRS")
   endif()
   if(NOT TARGET "${arg_TARGET}")
-    message(FATAL_ERROR "verbena_generate: TARGET is \"${arg_TARGET}\", which "
-      "is no target yet; add_library() or add_executable() comes first")
+    message(FATAL_ERROR "verbena_generate: the TARGET \"${arg_TARGET}\" "
+      "does not exist yet; call add_library() or add_executable() first")
   endif()
   if(NOT arg_PROTOS)
     message(FATAL_ERROR "verbena_generate: PROTOS names no .proto file")
