@@ -88,15 +88,10 @@ void PollerThreads::StandBy() {
   } while (BecomeStandby());
 }
 
-ShortTask* PollerThreads::TakeFirst() {
-  base::MpscNode* const task = std::exchange(first_, first_->mpsc_next);
-  --waiting_;
-  return static_cast<ShortTask*>(task);
-}
-
+// Each task has a loan of its own, so that the standby sees which one is long.
 bool PollerThreads::RunTasks() {
-  for (int i = 0; i < kTasksATurn && first_ != nullptr; ++i) {
-    ShortTask* const task = TakeFirst();
+  for (int i = 0; i < kTasksATurn && !empty(); ++i) {
+    ShortTask* const task = waiting_.PopFront();
     observer_ = task->observer_;
     const Ownership::State loan = Lend();
     task->Run();
@@ -110,9 +105,9 @@ bool PollerThreads::RunTasks() {
 void PollerThreads::TakeOver(bool asleep) {
   owner_ = gettid();
   if (asleep && observer_ != nullptr) observer_->OnBlocked();
-  const int waiting = waiting_;
-  for (int i = 0; i < waiting; ++i) {
-    ShortTask* const task = TakeFirst();
+  // Those that stay are posted again, behind the others.
+  for (uint32_t left = waiting_.size(); left > 0; --left) {
+    ShortTask* const task = waiting_.PopFront();
     if (!task->MoveElsewhere()) Post(task);
   }
 }

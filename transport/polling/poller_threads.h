@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "transport/base/intrusive_list.h"
 #include "transport/base/mutex.h"
 #include "transport/base/thread_group.h"
 #include "transport/base/unique_fd.h"
@@ -23,7 +24,7 @@ namespace verbena::transport {
 
 // A task that should take microseconds, such as a handler or a callback of a
 // user's.
-class ShortTask : public Task {
+class ShortTask : public Task, public base::ListLink<ShortTask> {
  public:
   // Hears of a task that blocks. Outlives the task.
   class Observer {
@@ -95,18 +96,13 @@ class PollerThreads {
   // Returns whether a task that is posted now runs soon, and without danger:
   // not too many are waiting, and there is a standby.
   [[nodiscard]] bool TakesTask() {
-    return waiting_ < kMostWaiting && HasStandby();
+    return waiting_.size() < kMostWaiting && HasStandby();
   }
 
   // Has `task` run between this round and the next one, or soon.
-  void Post(ShortTask* task) {
-    task->mpsc_next = nullptr;
-    (first_ == nullptr ? first_ : last_->mpsc_next) = task;
-    last_ = task;
-    ++waiting_;
-  }
+  void Post(ShortTask* task) { waiting_.PushBack(task); }
   // Whether no task waits.
-  bool empty() const { return first_ == nullptr; }
+  bool empty() const { return waiting_.empty(); }
   // Runs the tasks that wait, or some of them. Returns false if this thread is
   // no longer the owner, and must leave everything of the poller alone.
   [[nodiscard]] bool RunTasks();
@@ -131,7 +127,7 @@ class PollerThreads {
   // together, but others wait for the owner meanwhile.
   static constexpr int kTasksATurn = 16;
   // If more than this wait, tasks are better spread over other threads.
-  static constexpr int kMostWaiting = 32;
+  static constexpr uint32_t kMostWaiting = 32;
 
   bool StartStandby();
   // The life of a standby, which may be an owner many times.
@@ -144,7 +140,6 @@ class PollerThreads {
   [[nodiscard]] bool AwaitOwnership();
   void TakeOver(bool asleep);
 
-  ShortTask* TakeFirst();
   Ownership::State Lend() {
     if (ABSL_PREDICT_FALSE(!watched_)) StartWatch();
     return ownership_.Lend();
@@ -157,9 +152,7 @@ class PollerThreads {
   const std::function<void()> drive_;
 
   // The owner's.
-  base::MpscNode* first_ = nullptr;  // Tasks that wait, the oldest first; both
-  base::MpscNode* last_ = nullptr;   // null if there is none.
-  int waiting_ = 0;                  // How many.
+  base::IntrusiveList<ShortTask> waiting_;
   ShortTask::Observer* observer_ = nullptr;  // The last begun task's.
   pid_t owner_ = 0;                          // The owner's number as a thread.
   bool watched_ = false;                     // Since it woke.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 
 #include "transport/base/check.h"
 #include "transport/base/limits.h"
@@ -20,14 +21,13 @@ void AddToSum(BulkTransfer* transfer, uint32_t start, uint32_t bytes) {
 }  // namespace
 
 BulkTransfer* BulkTransfers::Acquire() {
-  if (spare_ == nullptr) {
+  BulkTransfer* const transfer = spare_.PopFront();
+  if (transfer == nullptr) {
     all_.push_back(std::make_unique<BulkTransfer>());
     return all_.back().get();
   }
-  BulkTransfer* const transfer = spare_;
-  spare_ = transfer->next;
-  *transfer = BulkTransfer();
-  return transfer;
+  std::destroy_at(transfer);
+  return std::construct_at(transfer);
 }
 
 BulkTransfer* BulkTransfers::Prepare(ibv_wr_opcode opcode, const Buffer& local,
@@ -49,20 +49,7 @@ void BulkTransfers::Start(BulkTransfer* transfer) {
   // The owner spins longer meanwhile, because nothing completes in the middle
   // of a part.
   poller_.NoteTransfer(transfer->bytes);
-  Append(transfer);
-}
-
-void BulkTransfers::Append(BulkTransfer* transfer) {
-  transfer->next = nullptr;
-  (front_ == nullptr ? front_ : back_->next) = transfer;
-  back_ = transfer;
-}
-
-BulkTransfer* BulkTransfers::TakeFront() {
-  BulkTransfer* const transfer = front_;
-  front_ = transfer->next;
-  transfer->next = nullptr;
-  return transfer;
+  round_.PushBack(transfer);
 }
 
 absl::Status BulkTransfers::RegisterSink(BulkTransfer* transfer) const {
@@ -117,8 +104,7 @@ void BulkTransfers::Release(BulkTransfer* transfer) {
   poller_.NoteTransfer(-int64_t{transfer->bytes});
   transfer->sink = MemoryRegion();
   transfer->hold.Reset();
-  transfer->next = spare_;
-  spare_ = transfer;
+  spare_.PushFront(transfer);
 }
 
 }  // namespace verbena::transport

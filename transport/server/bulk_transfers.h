@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "transport/base/intrusive_list.h"
 #include "transport/base/limits.h"
 #include "transport/memory/buffer_pool.h"
 #include "transport/polling/poller.h"
@@ -22,7 +23,7 @@
 namespace verbena::transport {
 
 // A READ or WRITE of any length, cut into chunks.
-struct BulkTransfer {
+struct BulkTransfer : base::ListLink<BulkTransfer> {
   ibv_wr_opcode opcode = IBV_WR_RDMA_READ;
   uint8_t* local = nullptr;
   uint32_t lkey = 0;
@@ -41,7 +42,6 @@ struct BulkTransfer {
   MemoryRegion sink;  // See BulkTransfers::RegisterSinks().
   uint32_t posted_bytes = 0;
   uint32_t done_bytes = 0;
-  BulkTransfer* next = nullptr;  // In the round, or among the spare ones.
 };
 
 // Posts chunks of all transfers in turn, as far as the send queue has room and
@@ -73,20 +73,20 @@ class BulkTransfers {
   void Start(BulkTransfer* transfer);
 
   // Whether a transfer has chunks that are not posted.
-  bool waiting() const { return front_ != nullptr; }
+  bool waiting() const { return !round_.empty(); }
 
   // Posts what fits. Calls `posted(transfer)` for each whose last chunk is out.
   // Returns 0, or the errno of the device, after which the connection is lost.
   template <typename Posted>
   int PostChunks(SendQueue& queue, Posted posted) {
-    while (front_ != nullptr && queue.HasBulkRoom() &&
-           bytes_in_flight_ + NextBytes(*front_) <= kBulkWindowBytes) {
-      BulkTransfer* const transfer = TakeFront();
+    while (!round_.empty() && queue.HasBulkRoom() &&
+           bytes_in_flight_ + NextBytes(*round_.front()) <= kBulkWindowBytes) {
+      BulkTransfer* const transfer = round_.PopFront();
       if (const int error = PostChunk(queue, transfer); error != 0) {
         return error;
       }
       if (transfer->posted_bytes < transfer->bytes) {
-        Append(transfer);
+        round_.PushBack(transfer);
       } else {
         posted(transfer);
       }
@@ -100,8 +100,6 @@ class BulkTransfers {
   void Release(BulkTransfer* transfer);
 
  private:
-  BulkTransfer* TakeFront();
-  void Append(BulkTransfer* transfer);
   int PostChunk(SendQueue& queue, BulkTransfer* transfer);
   absl::Status RegisterSink(BulkTransfer* transfer) const;
 
@@ -113,10 +111,9 @@ class BulkTransfers {
   int64_t started_bytes_ = 0;  // Sum of all transfers that have not ended.
   const ProtectionDomain* sinks_ = nullptr;
   std::vector<std::unique_ptr<BulkTransfer>> all_;
-  BulkTransfer* spare_ = nullptr;
-  BulkTransfer* front_ = nullptr;  // The round: transfers with chunks to post.
-  BulkTransfer* back_ = nullptr;
-  uint32_t bytes_in_flight_ = 0;  // Summed over all transfers.
+  base::IntrusiveList<BulkTransfer> spare_;
+  base::IntrusiveList<BulkTransfer> round_;  // They have chunks to post.
+  uint32_t bytes_in_flight_ = 0;             // Summed over all transfers.
 };
 
 }  // namespace verbena::transport

@@ -22,6 +22,7 @@
 #include "rpc/internal/metrics/channel_methods.h"
 #include "rpc/internal/metrics/method_counters.h"
 #include "rpc/stream.h"
+#include "transport/base/intrusive_list.h"
 #include "transport/client/client_call.h"
 #include "transport/client/client_connection.h"
 #include "transport/polling/poller_threads.h"
@@ -38,6 +39,7 @@ class OpenCalls;
 // poller's ownership held. The context and the name must outlive the call.
 class OpenCall : public transport::ClientCall,
                  public transport::ShortTask,
+                 public base::ListLink<OpenCall>,
                  public CancellableCall {
  public:
   OpenCall(const OpenCall&) = delete;
@@ -112,10 +114,6 @@ class OpenCall : public transport::ClientCall,
 
   // How the thread of a blocking unary call hears of its end; else null.
   Waiter* waiter = nullptr;
-
-  // In the list of calls that wait for a connection.
-  OpenCall* next = nullptr;
-  OpenCall* previous = nullptr;
 
  protected:
   OpenCall(OpenCalls* calls, const char* method_name, uint64_t method_id,

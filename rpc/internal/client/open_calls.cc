@@ -168,7 +168,7 @@ void OpenCalls::StartWaiting() {
 // order.
 void OpenCalls::FailWaiting(const absl::Status& status, bool also_patient) {
   ownership_.AssertHeld();
-  IntrusiveList<OpenCall> patient;
+  base::IntrusiveList<OpenCall> patient;
   while (OpenCall* call = waiting_.PopFront()) {
     if (also_patient || !call->state().options().wait_for_ready) {
       call->Fail(status);
@@ -183,9 +183,9 @@ void OpenCalls::FailWaiting(const absl::Status& status, bool also_patient) {
 // asks for it again.
 void OpenCalls::ExpireWaiting(absl::Time now) {
   ownership_.AssertHeld();
-  for (OpenCall* call = waiting_.first(); call != nullptr;) {
+  for (OpenCall* call = waiting_.front(); call != nullptr;) {
     // Read first: Fail() may destroy the call.
-    OpenCall* following = call->next;
+    OpenCall* following = waiting_.Next(call);
     if (call->deadline() <= now) {
       waiting_.Remove(call);
       const absl::Status& error = subchannel_.connect_error();

@@ -13,7 +13,6 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "rpc/internal/client/interception.h"
-#include "rpc/internal/client/intrusive_list.h"
 #include "rpc/internal/client/open_call.h"
 #include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/reply_sizes.h"
@@ -23,6 +22,7 @@
 #include "rpc/internal/metrics/channel_methods.h"
 #include "rpc/metrics.h"
 #include "transport/base/counter.h"
+#include "transport/base/intrusive_list.h"
 #include "transport/polling/ownership.h"
 #include "transport/polling/poller_threads.h"
 #include "transport/polling/task.h"
@@ -162,7 +162,7 @@ class OpenCalls {
   std::atomic<int> unreported_{1};
 
   // Calls that wait for a connection, in the order in which they came.
-  IntrusiveList<OpenCall> waiting_ ABSL_GUARDED_BY(ownership_);
+  base::IntrusiveList<OpenCall> waiting_ ABSL_GUARDED_BY(ownership_);
   ChannelMethods methods_;  // Finds with the ownership held.
   base::Counter retries_;
   CallSampler sampler_;

@@ -67,17 +67,17 @@ bool Waiters::WaitForTurn(Waiter* waiter) {
     // The ownership may have become free before anybody could know that we
     // wait: let the caller try once more.
     if (!waiter->ever_listed_) waiter->changed_.emplace();
-    waiter->listed_ = waiter->ever_listed_ = true;
+    waiter->ever_listed_ = true;
     list_.PushBack(waiter);
     count_.fetch_add(1, std::memory_order_seq_cst);
     return false;
   }
   // Not by state_: Finish() sets it before it has the mutex, and still needs
   // the waiter then.
-  while (waiter->listed_ && !waiter->woken_) waiter->changed_->Wait(mutex_);
+  while (waiter->is_linked() && !waiter->woken_) waiter->changed_->Wait(mutex_);
   waiter->woken_ = false;
   if (waiter->wait_.has_value()) waiter->wait_->Woke(base::Now());
-  return !waiter->listed_;
+  return !waiter->is_linked();
 }
 
 void Waiters::Leave(Waiter* waiter) {
@@ -102,7 +102,6 @@ void Waiters::Finish(Waiter* waiter) {
 }
 
 void Waiters::Remove(Waiter* waiter) {
-  waiter->listed_ = false;
   list_.Remove(waiter);
   // As in WaitForTurn(): see any().
   count_.fetch_sub(1, std::memory_order_seq_cst);
@@ -112,8 +111,8 @@ void Waiters::Remove(Waiter* waiter) {
 // releases in a row would wake the first one again and again.
 void Waiters::WakeOne() {
   const base::MutexLock lock(mutex_);
-  Waiter* waiter = list_.first();
-  while (waiter != nullptr && waiter->woken_) waiter = waiter->next;
+  Waiter* waiter = list_.front();
+  while (waiter != nullptr && waiter->woken_) waiter = list_.Next(waiter);
   if (waiter == nullptr) return;
   waiter->woken_ = true;
   waiter->changed_->NotifyOne();

@@ -9,8 +9,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
-#include "rpc/internal/client/intrusive_list.h"
 #include "transport/base/counter.h"
+#include "transport/base/intrusive_list.h"
 #include "transport/base/mutex.h"
 #include "transport/polling/ownership.h"
 #include "transport/polling/spin_policy.h"
@@ -20,18 +20,11 @@ namespace verbena::internal {
 // The means by which the thread of a blocking call learns that its call has
 // ended. Lives on the stack of that thread. Only finished() is for others
 // than Waiters.
-class Waiter {
+class Waiter : public base::ListLink<Waiter> {
  public:
-  Waiter() = default;
-  Waiter(const Waiter&) = delete;
-  Waiter& operator=(const Waiter&) = delete;
-
   bool finished() const {
     return state_.load(std::memory_order_acquire) == State::kFinished;
   }
-
-  Waiter* next = nullptr;  // These two are the list's, under its mutex.
-  Waiter* previous = nullptr;
 
  private:
   friend class Waiters;
@@ -53,8 +46,7 @@ class Waiter {
 
   // The mutex of Waiters protects the rest, which is of use once the waiter was
   // listed.
-  bool woken_ = false;   // The thread was told to try the ownership.
-  bool listed_ = false;  // The list holds it: its thread stays until it ceases.
+  bool woken_ = false;  // The thread was told to try the ownership.
   // Made when the waiter is first listed: most never are.
   std::optional<base::CondVar> changed_;
 };
@@ -110,7 +102,7 @@ class Waiters {
 
   std::atomic<int> count_{0};  // Elements of list_.
   base::Mutex mutex_;
-  IntrusiveList<Waiter> list_ ABSL_GUARDED_BY(mutex_);
+  base::IntrusiveList<Waiter> list_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::internal
