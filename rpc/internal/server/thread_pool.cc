@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
+#include <cstdint>
+#include <memory>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 #include "transport/base/clock.h"
@@ -41,7 +43,7 @@ ThreadPool::~ThreadPool() {
   {
     const base::MutexLock lock(mutex_);
     stop_ = true;
-    for (Idle* idle = idle_; idle != nullptr; idle = idle->next) {
+    for (Idle* idle = idle_.front(); idle != nullptr; idle = idle_.Next(idle)) {
       idle->wake.NotifyOne();
     }
   }
@@ -52,9 +54,9 @@ ThreadPool::~ThreadPool() {
 
 ThreadPool::Use ThreadPool::use() const {
   const base::MutexLock lock(mutex_);
-  Use use = {.threads = threads_, .queued = waiting_};
-  for (const Idle* idle = idle_; idle != nullptr; idle = idle->next) ++use.idle;
-  return use;
+  return {.threads = threads_,
+          .idle = static_cast<int>(idle_.size()),
+          .queued = waiting_};
 }
 
 // Gives the task to an idle thread if lane and owner have room. Otherwise
@@ -63,16 +65,19 @@ ThreadPool::Use ThreadPool::use() const {
 absl::Status ThreadPool::Submit(WorkerTask* task, Lane* lane,
                                 const void* owner) {
   const base::MutexLock lock(mutex_);
+  task->lane_ = lane;
   task->owner_ = owner;
-  const bool in_share = InShare(owner);
-  if (idle_ != nullptr && lane->running_ < lane_limit_ && in_share) {
-    NoteStart(task, lane);
-    GiveToIdle(task, lane);
+  // A task does not overtake those of its owner that wait already.
+  const bool in_share =
+      InShare(owner) && !absl::c_linear_search(over_share_, owner);
+  if (!idle_.empty() && lane->running_ < lane_limit_ && in_share) {
+    NoteStart(task);
+    GiveToIdle(task);
     return absl::OkStatus();
   }
   // A task that gets a thread as soon as one has started does not count
   // as waiting.
-  const bool waits = lane->running_ >= lane_limit_ || lane->first_ != nullptr ||
+  const bool waits = lane->running_ >= lane_limit_ || !lane->waiting_.empty() ||
                      threads_ == options_.most || !in_share;
   if (waits && waiting_ >= options_.queue_limit) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -86,16 +91,19 @@ absl::Status ThreadPool::Submit(WorkerTask* task, Lane* lane,
   ++waiting_;
   if (!in_share) {
     // Other tasks of its owner run, so there are threads.
-    WaitForShare(task, lane);
+    WaitingFor(owner).PushBack(task);
+    if (InShare(owner)) {
+      ListInShare();
+      GrowIfNeeded();
+    }
     return absl::OkStatus();
   }
-  AddToLane(task, lane);
+  AddToLane(task);
   GrowIfNeeded();
   if (threads_ > 0) return absl::OkStatus();
   // Nobody else waits: whoever came before was refused, too.
-  lane->first_ = lane->last_ = nullptr;
-  first_ = last_ = nullptr;
-  lane->ready_ = false;
+  lane->waiting_.Remove(task);
+  ready_.Remove(lane);
   --waiting_;
   return absl::ResourceExhaustedError(
       absl::StrCat("no worker could be started: ", refusal_.message()));
@@ -115,9 +123,9 @@ bool ThreadPool::InShare(const void* owner) const {
          found->second.running < kOwnerShare * (options_.most - running_);
 }
 
-void ThreadPool::NoteStart(WorkerTask* task, Lane* lane) {
+void ThreadPool::NoteStart(WorkerTask* task) {
   ++running_;
-  ++lane->running_;
+  ++task->lane_->running_;
   if (task->owner_ != nullptr) ++owners_[task->owner_].running;
 }
 
@@ -127,24 +135,37 @@ void ThreadPool::NoteEnd(const void* owner, Lane* lane) {
   ListIfReady(lane);
   const auto found = owners_.find(owner);
   if (found != owners_.end() && --found->second.running == 0 &&
-      found->second.first == nullptr) {
+      found->second.waiting == nullptr) {
     owners_.erase(found);
   }
   // A thread that has become free widens the share of every owner.
   if (!over_share_.empty()) ListInShare();
 }
 
-void ThreadPool::WaitForShare(WorkerTask* task, Lane* lane) {
-  task->lane_ = lane;
-  task->mpsc_next = nullptr;
-  Owner& owner = owners_[task->owner_];
-  if (owner.first == nullptr) over_share_.push_back(task->owner_);
-  if (owner.first == nullptr) {
-    owner.first = task;
-  } else {
-    owner.last->mpsc_next = task;
+base::IntrusiveList<WorkerTask>& ThreadPool::WaitingFor(const void* owner) {
+  auto& waiting = owners_[owner].waiting;
+  if (waiting == nullptr) {
+    waiting = std::make_unique<base::IntrusiveList<WorkerTask>>();
+    over_share_.push_back(owner);
   }
-  owner.last = task;
+  return *waiting;
+}
+
+// Takes all of them, because ListInShare() adds a task at the end of its lane,
+// where it must find none of its owner that was submitted later.
+void ThreadPool::PutOff(const void* owner, Lane* lane) {
+  base::IntrusiveList<WorkerTask>& waiting = WaitingFor(owner);
+  uint32_t later = waiting.size();
+  for (WorkerTask* task = lane->waiting_.front(); task != nullptr;) {
+    WorkerTask* const following = lane->waiting_.Next(task);
+    if (task->owner_ == owner) {
+      lane->waiting_.Remove(task);
+      waiting.PushBack(task);
+    }
+    task = following;
+  }
+  // Behind them go those that waited already.
+  for (; later > 0; --later) waiting.PushBack(waiting.PopFront());
 }
 
 // An owner whose tasks wait has others that run, so there are no more of them
@@ -156,48 +177,37 @@ void ThreadPool::ListInShare() {
     const void* const name = over_share_.front();
     over_share_.pop_front();
     Owner& owner = owners_[name];
-    if (InShare(name)) {
-      WorkerTask* const task = owner.first;
-      owner.first = task->next();
-      AddToLane(task, static_cast<Lane*>(task->lane_));
+    if (InShare(name)) AddToLane(owner.waiting->PopFront());
+    if (owner.waiting->empty()) {
+      owner.waiting.reset();
+    } else {
+      over_share_.push_back(name);
     }
-    if (owner.first != nullptr) over_share_.push_back(name);
   }
   // The thread that called this takes the next task itself. Idle ones have to
   // be woken.
-  while (idle_ != nullptr && first_ != nullptr) {
-    Lane* lane = nullptr;
-    WorkerTask* const task = TakeFirst(&lane);
-    if (task != nullptr) GiveToIdle(task, lane);
+  while (!idle_.empty() && !ready_.empty()) {
+    WorkerTask* const task = TakeFirst();
+    if (task != nullptr) GiveToIdle(task);
   }
 }
 
-void ThreadPool::AddToLane(WorkerTask* task, Lane* lane) {
-  task->mpsc_next = nullptr;
-  if (lane->first_ == nullptr) {
-    lane->first_ = task;
-  } else {
-    lane->last_->mpsc_next = task;
-  }
-  lane->last_ = task;
-  ListIfReady(lane);
+void ThreadPool::AddToLane(WorkerTask* task) {
+  task->lane_->waiting_.PushBack(task);
+  ListIfReady(task->lane_);
 }
 
+// Adds it at the end of the list: lanes take turns.
 void ThreadPool::ListIfReady(Lane* lane) {
-  if (lane->ready_ || lane->first_ == nullptr ||
-      lane->running_ >= lane_limit_) {
-    return;
+  if (!lane->is_linked() && !lane->waiting_.empty() &&
+      lane->running_ < lane_limit_) {
+    ready_.PushBack(lane);
   }
-  // At the end of the list: lanes take turns.
-  lane->ready_ = true;
-  lane->next_ = nullptr;
-  (first_ == nullptr ? first_ : last_->next_) = lane;
-  last_ = lane;
 }
 
 // A lane stands in the list only if its next task may run.
 bool ThreadPool::LacksThread() const {
-  return first_ != nullptr && idle_ == nullptr && threads_ < options_.most;
+  return !ready_.empty() && idle_.empty() && threads_ < options_.most;
 }
 
 void ThreadPool::GrowIfNeeded() {
@@ -220,9 +230,10 @@ void ThreadPool::Work() {
   base::MutexLock lock(mutex_);
   // From now on Next() may start the next thread.
   starting_ = false;
-  Lane* lane = nullptr;
-  while (WorkerTask* const task = Next(&lane)) {
-    const void* const owner = task->owner_;  // The task may be gone soon.
+  while (WorkerTask* const task = Next()) {
+    // The task may be gone soon.
+    const void* const owner = task->owner_;
+    Lane* const lane = task->lane_;
     lock.Unlock();
     task->Run();
     lock.Lock();
@@ -233,18 +244,18 @@ void ThreadPool::Work() {
 
 // Prefers a task that waits in a lane. Stops only when no lane has one, so a
 // pool that ends runs what is queued.
-WorkerTask* ThreadPool::Next(Lane** lane) {
+WorkerTask* ThreadPool::Next() {
   bool needed = true;
   while (true) {
     WorkerTask* task = nullptr;
-    if (first_ != nullptr) {
-      task = TakeFirst(lane);
+    if (!ready_.empty()) {
+      task = TakeFirst();
       // Tasks behind this one may still wait: then this thread starts the next.
       GrowIfNeeded();
     } else if (stop_ || !needed) {
       return nullptr;
     } else {
-      task = WaitIdle(lane, &needed);
+      task = WaitIdle(&needed);
     }
     if (task != nullptr) return task;
   }
@@ -252,39 +263,35 @@ WorkerTask* ThreadPool::Next(Lane** lane) {
 
 // Takes the lane out of the list, and puts it back at the end if its next task
 // may run. The task's owner may be over its share: then the task waits there.
-WorkerTask* ThreadPool::TakeFirst(Lane** lane) {
-  *lane = first_;
-  first_ = (*lane)->next_;
-  (*lane)->ready_ = false;
-  WorkerTask* const task = (*lane)->first_;
-  (*lane)->first_ = task->next();
-  const bool in_share = InShare(task->owner_);
-  if (in_share) {
+WorkerTask* ThreadPool::TakeFirst() {
+  Lane* const lane = ready_.PopFront();
+  WorkerTask* task = lane->waiting_.front();
+  if (InShare(task->owner_)) {
+    lane->waiting_.Remove(task);
     --waiting_;
-    NoteStart(task, *lane);
+    NoteStart(task);
   } else {
-    WaitForShare(task, *lane);
+    PutOff(task->owner_, lane);
+    task = nullptr;
   }
-  ListIfReady(*lane);
-  return in_share ? task : nullptr;
+  ListIfReady(lane);
+  return task;
 }
 
-void ThreadPool::GiveToIdle(WorkerTask* task, Lane* lane) {
-  Idle* const idle = idle_;
-  idle_ = idle->next;
+void ThreadPool::GiveToIdle(WorkerTask* task) {
+  Idle* const idle = idle_.PopFront();
   idle->task = task;
-  idle->lane = lane;
   // With the lock held: the thread's part of the pool may be gone after it.
   idle->wake.NotifyOne();
 }
 
 // Waits on a condition variable of its own, so that a task wakes exactly one
 // thread. A thread beyond `kept` waits for a limited time.
-WorkerTask* ThreadPool::WaitIdle(Lane** lane, bool* needed) {
+WorkerTask* ThreadPool::WaitIdle(bool* needed) {
   Idle idle;
   // At the front: the thread that became idle last gets the next task, and the
   // others can end.
-  idle.next = std::exchange(idle_, &idle);
+  idle_.PushFront(&idle);
   const bool limited = threads_ > options_.kept;
   const absl::Time until = base::Now() + options_.idle_time;
   bool in_time = true;
@@ -295,21 +302,14 @@ WorkerTask* ThreadPool::WaitIdle(Lane** lane, bool* needed) {
       idle.wake.Wait(mutex_);
     }
   }
-  *lane = idle.lane;
   // A thread that was given a task has been taken out of the list by
   // GiveToIdle().
   if (idle.task == nullptr) {
-    Remove(&idle);
+    idle_.Remove(&idle);
     // Looked at again: others may have ended in the meantime.
     *needed = threads_ <= options_.kept;
   }
   return idle.task;
-}
-
-void ThreadPool::Remove(Idle* idle) {
-  Idle** place = &idle_;
-  while (*place != idle) place = &(*place)->next;
-  *place = idle->next;
 }
 
 }  // namespace verbena::internal

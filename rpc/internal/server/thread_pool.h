@@ -4,20 +4,25 @@
 #define VERBENA_RPC_INTERNAL_SERVER_THREAD_POOL_H_
 
 #include <deque>
+#include <memory>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "transport/base/intrusive_list.h"
 #include "transport/base/mutex.h"
 #include "transport/base/thread_group.h"
 #include "transport/polling/poller_threads.h"
 
 namespace verbena::internal {
 
+class WorkerLane;
+
 // A task of a worker's. Owned by whoever submits it, and alive until Run()
 // begins.
-class WorkerTask : public transport::ShortTask {
+class WorkerTask : public transport::ShortTask,
+                   public base::ListLink<WorkerTask> {
  protected:
   using ShortTask::ShortTask;
   ~WorkerTask() = default;
@@ -25,10 +30,19 @@ class WorkerTask : public transport::ShortTask {
  private:
   friend class ThreadPool;
 
-  WorkerTask* next() const { return static_cast<WorkerTask*>(mpsc_next); }
+  // See ThreadPool::Submit().
+  WorkerLane* lane_ = nullptr;
+  const void* owner_ = nullptr;
+};
 
-  const void* owner_ = nullptr;  // See ThreadPool::Submit().
-  void* lane_ = nullptr;         // Of a task that waits for its owner's share.
+// The waiting tasks of one kind, and the number of running ones. The caller
+// owns the lane; only one ThreadPool may use its contents. Must outlive that
+// pool.
+class WorkerLane : public base::ListLink<WorkerLane> {
+  friend class ThreadPool;
+
+  base::IntrusiveList<WorkerTask> waiting_;
+  int running_ = 0;
 };
 
 // Threads that run tasks, as many as there are tasks that block: they grow
@@ -50,6 +64,8 @@ class WorkerTask : public transport::ShortTask {
 // Submit() and Tick() from any thread.
 class ThreadPool {
  public:
+  using Lane = WorkerLane;
+
   struct Options {
     int kept = 4;    // Threads that are kept, once they were needed.
     int most = 256;  // Threads at most; at least `kept`.
@@ -58,25 +74,6 @@ class ThreadPool {
     int queue_limit = 4096;
     // After how much time without a task a thread beyond `kept` ends.
     absl::Duration idle_time = absl::Seconds(5);
-  };
-
-  // The waiting tasks of one kind, and the number of running ones. The caller
-  // owns the Lane; only one ThreadPool may use its contents. Must outlive
-  // that pool.
-  class Lane {
-   public:
-    Lane() = default;
-    Lane(const Lane&) = delete;
-    Lane& operator=(const Lane&) = delete;
-
-   private:
-    friend class ThreadPool;
-
-    WorkerTask* first_ = nullptr;  // Those that wait; both null if none does.
-    WorkerTask* last_ = nullptr;
-    int running_ = 0;
-    bool ready_ = false;    // It stands in the pool's list of lanes.
-    Lane* next_ = nullptr;  // There.
   };
 
   // REQUIRES: 0 < kept <= most, queue_limit > 0.
@@ -108,51 +105,47 @@ class ThreadPool {
 
  private:
   // A thread that waits for a task; on its stack.
-  struct Idle {
+  struct Idle : base::ListLink<Idle> {
     base::CondVar wake;
     WorkerTask* task = nullptr;  // The task it was given.
-    Lane* lane = nullptr;
-    Idle* next = nullptr;
   };
 
   // An owner of which tasks run, or wait for its share.
   struct Owner {
     int running = 0;
-    WorkerTask* first = nullptr;  // Those that wait; both null if none does.
-    WorkerTask* last = nullptr;
+    // Null if none waits. Later in their lanes than those that stand there.
+    std::unique_ptr<base::IntrusiveList<WorkerTask>> waiting;
   };
 
   void Work();
   // Whether another task of `owner` may run.
   bool InShare(const void* owner) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `task` runs from now on.
-  void NoteStart(WorkerTask* task, Lane* lane)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteStart(WorkerTask* task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A task of these has run.
   void NoteEnd(const void* owner, Lane* lane)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Has `task` wait for the share of its owner.
-  void WaitForShare(WorkerTask* task, Lane* lane)
+  // Returns the tasks that wait for the share of `owner`, to add to them.
+  base::IntrusiveList<WorkerTask>& WaitingFor(const void* owner)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has the tasks of `owner` that stand in `lane` wait for its share.
+  void PutOff(const void* owner, Lane* lane)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Moves the tasks that wait for their owner's share, and may run now, into
   // their lanes, and wakes idle threads.
   void ListInShare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds `task` to those of its lane that wait.
-  void AddToLane(WorkerTask* task, Lane* lane)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddToLane(WorkerTask* task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits for a task, and counts it as running. Null: the thread is to end.
-  WorkerTask* Next(Lane** lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  WorkerTask* Next() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The first task among the lanes, which runs from now on; null if it waits
   // for its share instead. REQUIRES: there is one.
-  WorkerTask* TakeFirst(Lane** lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // REQUIRES: idle_ is not null; the task counts as running.
-  void GiveToIdle(WorkerTask* task, Lane* lane)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  WorkerTask* TakeFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // REQUIRES: a thread is idle; the task counts as running.
+  void GiveToIdle(WorkerTask* task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits among idle_ for one. Null: there may be one among the lanes, or
   // the thread is not needed any more, which *needed tells.
-  WorkerTask* WaitIdle(Lane** lane, bool* needed)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Remove(Idle* idle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  WorkerTask* WaitIdle(bool* needed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts a lane whose next task may run into the list, unless it is there.
   void ListIfReady(Lane* lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether a task waits that one thread more could run.
@@ -164,13 +157,11 @@ class ThreadPool {
   const int lane_limit_;  // Tasks of one lane that may run at the same time.
 
   mutable base::Mutex mutex_;
-  // Lanes of which a task waits and may run, in the order of their turns; both
-  // null if there is none.
-  Lane* first_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  Lane* last_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  // Lanes of which a task waits and may run, in the order of their turns.
+  base::IntrusiveList<Lane> ready_ ABSL_GUARDED_BY(mutex_);
   // Threads without work, the last one to become idle first: the others may
   // sleep for long, and end.
-  Idle* idle_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  base::IntrusiveList<Idle> idle_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<const void*, Owner> owners_ ABSL_GUARDED_BY(mutex_);
   // Owners of which tasks wait for their share.
   std::deque<const void*> over_share_ ABSL_GUARDED_BY(mutex_);

@@ -107,13 +107,21 @@ class ThreadPoolTest : public testing::Test {
   absl::Status Submit(WorkerTask* task) {
     return pool_->Submit(task, &lane_, nullptr);
   }
-  // Tasks of `lane` and `owner` that run until release_ opens.
-  void Hold(int count, ThreadPool::Lane* lane, const void* owner = nullptr) {
+  // Tasks of `lane` and `owner` that run until release_ opens, or `release`.
+  void Hold(int count, ThreadPool::Lane* lane, const void* owner = nullptr,
+            Gate* release = nullptr) {
+    if (release == nullptr) release = &release_;
     for (int i = 0; i < count; ++i) {
       ASSERT_EQ(
-          pool_->Submit(&held_.emplace_back(&running_, &release_), lane, owner),
+          pool_->Submit(&held_.emplace_back(&running_, release), lane, owner),
           absl::OkStatus());
     }
+  }
+  // A task of lane_ and `owner` that adds its number to order_.
+  void SubmitOrdered(int number, const void* owner) {
+    ASSERT_EQ(
+        pool_->Submit(&ordered_.emplace_back(number, &order_), &lane_, owner),
+        absl::OkStatus());
   }
   void AwaitRunning(int count) {
     AwaitValue([this] { return running_.load(); }, count);
@@ -122,6 +130,8 @@ class ThreadPoolTest : public testing::Test {
   std::atomic<int> running_ = 0;
   Gate release_;
   std::deque<HeldTask> held_;
+  std::vector<int> order_;
+  std::deque<OrderTask> ordered_;
   ThreadPool::Lane lane_, other_lane_;
   std::optional<ThreadPool> pool_;
 };
@@ -179,14 +189,56 @@ TEST_F(ThreadPoolTest, AnOwnerGetsTheThreadsThatOthersLeave) {
 }
 
 TEST_F(ThreadPoolTest, OneThreadKeepsTheOrder) {
-  std::vector<int> order;
-  std::deque<OrderTask> tasks;
   Make(1, 1, 10);
-  for (int i = 0; i < 10; ++i) {
-    ASSERT_EQ(Submit(&tasks.emplace_back(i, &order)), absl::OkStatus());
-  }
+  for (int i = 0; i < 10; ++i) SubmitOrdered(i, nullptr);
   pool_.reset();
-  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(order_, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
+TEST_F(ThreadPoolTest, ATaskDoesNotOvertakeThoseThatWaitForTheirShare) {
+  Make(1, 1, 100);
+  const int owner = 0, other = 0;
+  Gate others;
+  Hold(1, &lane_, &owner);
+  AwaitRunning(1);
+  SubmitOrdered(1, &owner);
+  SubmitOrdered(2, &owner);
+  Hold(1, &other_lane_, &other, &others);
+  release_.Open();
+  AwaitRunning(2);
+  // No task of the owner runs: this one would be in its share.
+  SubmitOrdered(3, &owner);
+  others.Open();
+  pool_.reset();
+  EXPECT_EQ(order_, (std::vector<int>{1, 2, 3}));
+}
+
+// The share shrinks when the tasks stand in their lane already.
+TEST_F(ThreadPoolTest, TasksThatArePutOffKeepTheirOrder) {
+  Make(8, 8, 100);
+  const int owner = 0;
+  Gate seven, eighth, first;
+  ThreadPool::Lane third_lane, fourth_lane;
+  Hold(7, &third_lane, nullptr, &seven);
+  Hold(1, &fourth_lane, nullptr, &eighth);
+  AwaitRunning(8);
+  Hold(1, &lane_, &owner, &first);
+  Hold(3, &lane_, &owner);
+  for (int number : {1, 2, 3}) SubmitOrdered(number, &owner);
+  Hold(3, &other_lane_, &owner);
+  seven.Open();
+  AwaitRunning(15);
+  Hold(1, &third_lane);
+  // The owner has seven of eight threads: its tasks are put off, and the other
+  // one gets the thread.
+  eighth.Open();
+  AwaitRunning(16);
+  // A single thread runs the three.
+  first.Open();
+  AwaitValue([this] { return pool_->use().queued; }, 0);
+  release_.Open();
+  pool_.reset();
+  EXPECT_EQ(order_, (std::vector<int>{1, 2, 3}));
 }
 
 TEST_F(ThreadPoolTest, RefusesATaskBeyondTheQueueAndGoesOnAfterwards) {
@@ -260,19 +312,15 @@ TEST_F(ThreadPoolTest, AFullQueueOfOneLaneDoesNotStopAnother) {
 }
 
 TEST_F(ThreadPoolTest, LanesTakeTurns) {
-  std::vector<int> order;
-  std::deque<OrderTask> tasks;
   Make(1, 1, 1000);
   Hold(1, &lane_);
   AwaitRunning(1);
-  for (int i : {1, 2, 3}) {
-    ASSERT_EQ(Submit(&tasks.emplace_back(i, &order)), absl::OkStatus());
-  }
-  OrderTask other(100, &order);
+  for (int i : {1, 2, 3}) SubmitOrdered(i, nullptr);
+  OrderTask other(100, &order_);
   ASSERT_EQ(pool_->Submit(&other, &other_lane_, nullptr), absl::OkStatus());
   release_.Open();
   pool_.reset();
-  EXPECT_EQ(order, (std::vector<int>{100, 1, 2, 3}));
+  EXPECT_EQ(order_, (std::vector<int>{100, 1, 2, 3}));
 }
 
 TEST_F(ThreadPoolTest, ShrinksToWhatItKeeps) {
