@@ -136,13 +136,34 @@ std::unique_ptr<Method> NewTypedMethod(const char* full_name, Handler handler) {
       full_name, std::move(handler));
 }
 
-// A method whose handler returns a reactor. `Handler` is called with the
-// context, and with the request and the response as far as they are not
-// NoMessage, because they are streamed.
-template <typename Request, typename Response, typename Handler>
-class CallbackMethod : public Method {
+// Calls `handler` with the context, with the request and the response as far as
+// they are not NoMessage, because they are streamed, and with the stream, if it
+// gets one, in the place of what is streamed.
+template <typename Handler, typename Request, typename Response,
+          typename... Stream>
+auto CallHandler(const Handler& handler, ServerContext* context,
+                 TypedMessages<Request, Response>* messages,
+                 Stream*... stream) {
+  constexpr RpcType kType = TypeOf<Request, Response>();
+  if constexpr (kType == RpcType::kUnary) {
+    return handler(context, messages->typed_request(),
+                   messages->typed_response());
+  } else if constexpr (kType == RpcType::kServerStreaming) {
+    return handler(context, messages->typed_request(), stream...);
+  } else if constexpr (kType == RpcType::kClientStreaming) {
+    return handler(context, stream..., messages->typed_response());
+  } else {
+    return handler(context, stream...);
+  }
+}
+
+// A method whose handler does not block. Each call has a `Starter`, which calls
+// the handler and lives as long as the messages.
+template <typename Request, typename Response, typename Starter,
+          typename Handler>
+class AsyncMethod final : public Method {
  public:
-  CallbackMethod(const char* full_name, Handler handler)
+  AsyncMethod(const char* full_name, Handler handler)
       : Method(full_name, TypeOf<Request, Response>(), /*asynchronous=*/true),
         handler_(std::move(handler)) {}
 
@@ -153,32 +174,32 @@ class CallbackMethod : public Method {
   ServerReactor* Start(ServerCallState* call,
                        CallMessages* messages) const override {
     auto* typed = static_cast<Messages*>(messages);
-    ServerContext* const context = &typed->context.emplace(call);
-    if constexpr (kHasRequest && kHasResponse) {
-      return handler_(context, typed->typed_request(), typed->typed_response());
-    } else if constexpr (kHasRequest) {
-      return handler_(context, typed->typed_request());
-    } else if constexpr (kHasResponse) {
-      return handler_(context, typed->typed_response());
-    } else {
-      return handler_(context);
-    }
+    return typed->starter.Start(*this, handler_, &typed->context.emplace(call),
+                                typed);
   }
 
  private:
   struct Messages final : TypedMessages<Request, Response> {
     std::optional<ServerContext> context;
+    Starter starter;
   };
-  static constexpr bool kHasRequest = !std::is_same_v<Request, NoMessage>;
-  static constexpr bool kHasResponse = !std::is_same_v<Response, NoMessage>;
 
   const Handler handler_;
+};
+
+// For a handler that returns a reactor.
+struct CallbackStarter {
+  ServerReactor* Start(const Method& /*method*/, const auto& handler,
+                       ServerContext* context, auto* messages) {
+    return CallHandler(handler, context, messages);
+  }
 };
 
 template <typename Request, typename Response, typename Handler>
 std::unique_ptr<Method> NewCallbackMethod(const char* full_name,
                                           Handler handler) {
-  return std::make_unique<CallbackMethod<Request, Response, Handler>>(
+  return std::make_unique<
+      AsyncMethod<Request, Response, CallbackStarter, Handler>>(
       full_name, std::move(handler));
 }
 
@@ -216,62 +237,33 @@ class ServerCoroutineReactor final : public CoroutineReactor<ServerReactor>,
   std::optional<Task<absl::Status>> task_;  // Until it has begun.
 };
 
-// A method whose handler is a coroutine. `Stream` is what the handler gets
-// beside the messages that are not streamed: see CallbackMethod. NoMessage for
-// a unary method.
-template <typename Request, typename Response, typename Stream,
-          typename Handler>
-class CoroutineMethod final : public Method {
+// For a handler that is a coroutine. `Stream` is NoMessage for a unary method.
+template <typename Stream>
+class CoroutineStarter {
  public:
-  CoroutineMethod(const char* full_name, Handler handler)
-      : Method(full_name, TypeOf<Request, Response>(), /*asynchronous=*/true),
-        handler_(std::move(handler)) {}
-
-  std::unique_ptr<CallMessages> NewMessages() const override {
-    return std::make_unique<Messages>();
-  }
-
-  ServerReactor* Start(ServerCallState* call,
-                       CallMessages* messages) const override {
-    auto* typed = static_cast<Messages*>(messages);
-    ServerCoroutineReactor& reactor = typed->reactor.emplace(&full_name());
-    reactor.set_task(Call(&typed->context.emplace(call), typed));
+  ServerReactor* Start(const Method& method, const auto& handler,
+                       ServerContext* context, auto* messages) {
+    ServerCoroutineReactor& reactor = reactor_.emplace(&method.full_name());
+    if constexpr (std::is_same_v<Stream, NoMessage>) {
+      reactor.set_task(CallHandler(handler, context, messages));
+    } else {
+      reactor.set_task(
+          CallHandler(handler, context, messages, &stream_.emplace(&reactor)));
+    }
     return &reactor;
   }
 
  private:
-  static constexpr bool kStreams = !std::is_same_v<Stream, NoMessage>;
-
-  // With what the handler uses beside its messages.
-  struct Messages final : TypedMessages<Request, Response> {
-    std::optional<ServerContext> context;
-    std::optional<ServerCoroutineReactor> reactor;
-    std::optional<Stream> stream;
-  };
-
-  Task<absl::Status> Call(ServerContext* context, Messages* typed) const {
-    if constexpr (!kStreams) {
-      return handler_(context, typed->typed_request(), typed->typed_response());
-    } else {
-      Stream* const stream = &typed->stream.emplace(&*typed->reactor);
-      if constexpr (!std::is_same_v<Request, NoMessage>) {
-        return handler_(context, typed->typed_request(), stream);
-      } else if constexpr (!std::is_same_v<Response, NoMessage>) {
-        return handler_(context, stream, typed->typed_response());
-      } else {
-        return handler_(context, stream);
-      }
-    }
-  }
-
-  const Handler handler_;
+  std::optional<ServerCoroutineReactor> reactor_;
+  std::optional<Stream> stream_;
 };
 
 template <typename Request, typename Response, typename Stream,
           typename Handler>
 std::unique_ptr<Method> NewCoroutineMethod(const char* full_name,
                                            Handler handler) {
-  return std::make_unique<CoroutineMethod<Request, Response, Stream, Handler>>(
+  return std::make_unique<
+      AsyncMethod<Request, Response, CoroutineStarter<Stream>, Handler>>(
       full_name, std::move(handler));
 }
 
