@@ -5,6 +5,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/status/statusor.h"
+#include "rpc/internal/call/client_call_state.h"
 #include "rpc/internal/client/blocking_stream.h"
 #include "rpc/internal/client/channel_impl.h"
 #include "rpc/internal/client/reactor_stream.h"
@@ -33,8 +34,8 @@ absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
     impl = *made;
   }
   UnaryCall call(impl->calls(), method.full_name(), method.id(), context,
-                 &request, response);
-  call.ReserveContext();
+                 internal::ClientCallState::Of(*context).Reserve(), &request,
+                 response);
   // A call that could not be prepared has its status, and ends like any other.
   if (call.Prepare(impl->max_send_message_bytes())) impl->Call(&call);
   // Before the context is released, which interceptors may use.

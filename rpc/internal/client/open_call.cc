@@ -21,8 +21,16 @@ namespace verbena::internal {
 
 // The processor's counter costs less than the clock. Only some calls are timed:
 // see CallSampler.
-uint64_t OpenCall::BeginTiming(OpenCalls* calls) {
-  return calls->sampler().IsNextTimed() ? base::CycleNow() : 0;
+OpenCall::OpenCall(OpenCalls* calls, const char* method_name,
+                   uint64_t method_id, ClientContext* context, bool has_context,
+                   bool streams)
+    : context_(context),
+      has_context_(has_context),
+      streams_(streams),
+      calls_(calls),
+      method_name_(method_name),
+      begun_(calls->sampler().IsNextTimed() ? base::CycleNow() : 0) {
+  request_.method_id = method_id;
 }
 
 // Fills in what the transport reads of the context, then opens it to
@@ -120,12 +128,13 @@ bool OpenCall::TakeTrailerSlow(const transport::CallResponse& response) {
   if (!response.metadata.empty()) {
     rest = TakeTrailingMetadata(response);
     if (!rest.ok()) {
-      EndWith(Explain(rest.status()));
+      Fail(rest.status());
       return false;
     }
   }
   if (response.code == absl::StatusCode::kOk) return true;
-  EndWith(ReadError(response, *rest));
+  status_ = ReadError(response, *rest);
+  End();
   return false;
 }
 
@@ -166,15 +175,13 @@ void OpenCall::OnFailed(const absl::Status& status) {
   Fail(calls_->Explain(status));
 }
 
-void OpenCall::Fail(const absl::Status& status) { EndWith(Explain(status)); }
+void OpenCall::Fail(const absl::Status& status) {
+  status_ = Explain(status);
+  End();
+}
 
 absl::Status OpenCall::Explain(const absl::Status& status) const {
   return Annotate(status, method_name_);
-}
-
-void OpenCall::EndWith(absl::Status status) {
-  status_ = std::move(status);
-  End();
 }
 
 // Counts the end, closes the context, then completes the call. Close() comes

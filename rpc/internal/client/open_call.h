@@ -49,7 +49,7 @@ class OpenCall : public transport::ClientCall,
   // On a thread of the caller's, as all functions but those for OpenCalls.
   void ReserveContext() { has_context_ = state().Reserve(); }
   void ReleaseContext() {
-    if (has_context_) state().Release();
+    if (std::exchange(has_context_, false)) state().Release();
   }
 
   // Ends a call that the transport does not have (any more).
@@ -116,11 +116,9 @@ class OpenCall : public transport::ClientCall,
   Waiter* waiter = nullptr;
 
  protected:
+  // `has_context`: the context is reserved for this call already.
   OpenCall(OpenCalls* calls, const char* method_name, uint64_t method_id,
-           ClientContext* context)
-      : context_(context), calls_(calls), method_name_(method_name) {
-    request_.method_id = method_id;
-  }
+           ClientContext* context, bool has_context, bool streams);
   ~OpenCall() = default;
 
   // Makes the call's interceptors, before the call is prepared. Returns false
@@ -135,8 +133,6 @@ class OpenCall : public transport::ClientCall,
   // and has its status.
   bool OpenContext();
   bool has_context() const { return has_context_; }
-  void set_has_context(bool has) { has_context_ = has; }
-  void set_streams() { streams_ = true; }
   // As OpenContext(), if another call has the context. Returns false.
   bool ContextInUse();
   // As OpenContext(), if something else keeps the call from being made. Returns
@@ -166,7 +162,6 @@ class OpenCall : public transport::ClientCall,
   bool TakeTrailerSlow(const transport::CallResponse& response);
   // Puts the method's name before the message.
   absl::Status Explain(const absl::Status& status) const;
-  void EndWith(absl::Status status);
   // Changes the status of a call that has ended.
   void KeepStatus(absl::Status status) { status_ = std::move(status); }
   // The call has its status: reports it.
@@ -187,7 +182,6 @@ class OpenCall : public transport::ClientCall,
     OpenCall* const call_;
   };
 
-  static uint64_t BeginTiming(OpenCalls* calls);
   void ChangeSendsName();
   // Has the head (see WriteHead()), of so many bytes, go in the REQUEST if it
   // fits there, else before it.
@@ -206,14 +200,14 @@ class OpenCall : public transport::ClientCall,
   ClientContext* const context_;
 
  private:
-  bool has_context_ = false;  // The context is reserved for this call.
-  bool refused_ = false;      // A server has refused it before it did anything.
-  bool streams_ = false;      // The method streams.
-  bool sends_name_ = false;   // See SetSendsName().
+  bool has_context_;         // The context is reserved for this call.
+  bool refused_ = false;     // A server has refused it before it did anything.
+  const bool streams_;       // The method streams.
+  bool sends_name_ = false;  // See SetSendsName().
   OpenCalls* const calls_;
   const char* const method_name_;
   // The TSC value at the start; 0 if this call is not timed.
-  const uint64_t begun_ = BeginTiming(calls_);
+  const uint64_t begun_;
   MethodCounters* counters_ = nullptr;  // Its method's.
   std::unique_ptr<ClientInterception> interception_;
   absl::Status status_;  // OK until the call has ended.

@@ -71,7 +71,6 @@ void ReactorStream::Abandon() {
   // The interceptors hear of it while there is a context.
   KeepStatus(TakeFinalStatus());
   ReleaseContext();
-  set_has_context(false);
 }
 
 void ReactorStream::EndWait::Run() {

@@ -15,7 +15,8 @@ using google::protobuf::MessageLite;
 StreamCall::StreamCall(ChannelImpl* channel, std::shared_ptr<const void> owner,
                        const char* method_name, uint64_t method_id,
                        ClientContext* context)
-    : OpenCall(channel->calls(), method_name, method_id, context),
+    : OpenCall(channel->calls(), method_name, method_id, context,
+               /*has_context=*/false, /*streams=*/true),
       channel_(*channel),
       owner_(std::move(owner)),
       messages_(this, channel->max_receive_message_bytes(),
@@ -24,7 +25,6 @@ StreamCall::StreamCall(ChannelImpl* channel, std::shared_ptr<const void> owner,
       typed_(&messages_, channel->max_send_message_bytes(),
              "what this client's max_send_message_bytes allows") {
   set_stream(&messages_);
-  set_streams();
 }
 
 // Reserves the context, calls the interceptors, opens the context, and starts

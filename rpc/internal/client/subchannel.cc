@@ -64,7 +64,8 @@ Subchannel::Subchannel(
       timer_(timer),
       crowd_(crowd),
       on_attempt_ended_(std::move(on_attempt_ended)),
-      backoff_(options.initial_backoff, options.max_backoff, poller->NewSeed()),
+      failures_{.backoff = Backoff(options.initial_backoff, options.max_backoff,
+                                   poller->NewSeed())},
       refusal_(endpoint.status()) {}
 
 void Subchannel::Ask::Post() {
@@ -84,9 +85,9 @@ void Subchannel::SetState(ChannelState state) {
   state_ = state;
   // A new attempt may end otherwise, so a thread in WaitForConnected() waits
   // for its result.
-  if (state == ChannelState::kConnecting) hopeless_ = false;
-  if (state != ChannelState::kReady) device_.clear();
-  if (watchers_ > 0) state_changed_.NotifyAll();
+  if (state == ChannelState::kConnecting) watched_.hopeless = false;
+  if (state != ChannelState::kReady) watched_.device.clear();
+  if (watched_.watchers > 0) state_changed_.NotifyAll();
 }
 
 // Fails calls fast during the pause after a failed attempt. A server that said
@@ -94,9 +95,10 @@ void Subchannel::SetState(ChannelState state) {
 absl::Status Subchannel::WhyNot(bool patient) const {
   ownership_.AssertHeld();
   if (!refusal_.ok()) return refusal_;
-  if (!patient && !server_leaves_ &&
-      state_ == ChannelState::kTransientFailure && base::Now() < retry_time_) {
-    return connect_error_;
+  if (!patient && !attempt_.server_leaves &&
+      state_ == ChannelState::kTransientFailure &&
+      base::Now() < failures_.retry_time) {
+    return failures_.error;
   }
   return absl::OkStatus();
 }
@@ -110,44 +112,44 @@ void Subchannel::Connect() {
       state_ == ChannelState::kConnecting) {
     return;
   }
-  if (state_ == ChannelState::kTransientFailure && base::Now() < retry_time_) {
-    return poller_.LowerTimer(timer_, retry_time_);
+  if (state_ == ChannelState::kTransientFailure &&
+      base::Now() < failures_.retry_time) {
+    return poller_.LowerTimer(timer_, failures_.retry_time);
   }
   SetState(ChannelState::kConnecting);
   // No thread waits for the attempt itself, so the background thread must poll
   // until OnConnected() or OnFailed().
   poller_.AddPending();
-  server_leaves_ = false;
-  was_cheap_ = false;
-  resolution_ = Resolution::Start(&poller_, target_, options_.device,
-                                  [this](Resolution::Result result) {
-                                    ownership_.AssertHeld();
-                                    OnResolved(std::move(result));
-                                  });
+  attempt_ = {};
+  attempt_.resolution = Resolution::Start(&poller_, target_, options_.device,
+                                          [this](Resolution::Result result) {
+                                            ownership_.AssertHeld();
+                                            OnResolved(std::move(result));
+                                          });
 }
 
 // A channel that wants no connection does not count in the crowd, so that
 // others need not pause for it.
 void Subchannel::Rest() {
   ownership_.AssertHeld();
-  if (state_ == ChannelState::kTransientFailure && base::Now() >= retry_time_) {
+  if (state_ == ChannelState::kTransientFailure &&
+      base::Now() >= failures_.retry_time) {
     LeaveCrowd();
   }
 }
 
 void Subchannel::LeaveCrowd() {
-  if (std::exchange(in_crowd_, false)) crowd_->Leave();
+  if (std::exchange(failures_.in_crowd, false)) crowd_->Leave();
 }
 
 void Subchannel::OnResolved(Resolution::Result result) {
-  resolution_ = nullptr;
+  attempt_.resolution = nullptr;
   if (!result.ok()) return OnFailed(result.status());
-  endpoints_ = *std::move(result);
+  attempt_.endpoints = *std::move(result);
   // TryNext() takes the last one, so this keeps the order of the lookup.
-  std::reverse(endpoints_.begin(), endpoints_.end());
-  first_error_ = absl::OkStatus();
-  was_cheap_ = std::all_of(
-      endpoints_.begin(), endpoints_.end(),
+  std::reverse(attempt_.endpoints.begin(), attempt_.endpoints.end());
+  attempt_.was_cheap = std::all_of(
+      attempt_.endpoints.begin(), attempt_.endpoints.end(),
       [](const Resolution::Endpoint& each) { return each.is_cheap; });
   TryNext();
 }
@@ -155,9 +157,9 @@ void Subchannel::OnResolved(Resolution::Result result) {
 // Takes the endpoint out before it connects, since a failure brings it here
 // again.
 void Subchannel::TryNext() {
-  if (endpoints_.empty()) return OnFailed(first_error_);
-  const Resolution::Endpoint endpoint = endpoints_.back();
-  endpoints_.pop_back();
+  if (attempt_.endpoints.empty()) return OnFailed(attempt_.first_error);
+  const Resolution::Endpoint endpoint = attempt_.endpoints.back();
+  attempt_.endpoints.pop_back();
   connection_ = poller_.client_poller().Connect(
       *endpoint.provider, endpoint.address, options_, this);
 }
@@ -165,13 +167,14 @@ void Subchannel::TryNext() {
 // Notes why the endpoint failed, and tries the next one. Update() keeps the
 // first error.
 void Subchannel::GiveUp() {
-  first_error_.Update(
+  attempt_.first_error.Update(
       connection_->failed()
           ? connection_->failure()
           : absl::UnavailableError("the server is shutting down"));
   // An address where somebody listened has cost another process something.
-  was_cheap_ = was_cheap_ && connection_->found_nobody();
-  server_leaves_ = server_leaves_ || connection_->server_leaves();
+  attempt_.was_cheap = attempt_.was_cheap && connection_->found_nobody();
+  attempt_.server_leaves =
+      attempt_.server_leaves || connection_->server_leaves();
   Close(std::move(connection_));
   TryNext();
 }
@@ -180,25 +183,26 @@ void Subchannel::GiveUp() {
 // The state changes before the calls hear, because WhyNot() reads it.
 void Subchannel::OnFailed(const absl::Status& why) {
   failed_connects_.Add();
-  connect_error_ = ForCalls(why, target_);
-  if (!std::exchange(in_crowd_, true)) crowd_->Enter();
+  failures_.error = ForCalls(why, target_);
+  if (!std::exchange(failures_.in_crowd, true)) crowd_->Enter();
   // Behind Enter(), so that this channel counts too.
-  const absl::Duration pause = backoff_.Next(was_cheap_, crowd_->LeastPause());
-  retry_time_ = base::Now() + pause;
+  const absl::Duration pause =
+      failures_.backoff.Next(attempt_.was_cheap, crowd_->LeastPause());
+  failures_.retry_time = base::Now() + pause;
   base::Log::OfProcess().Write(
       LogSeverity::kInfo,
-      absl::StrCat(connect_error_.message(), "; the next attempt is in ",
+      absl::StrCat(failures_.error.message(), "; the next attempt is in ",
                    absl::FormatDuration(pause)));
   {
     const base::MutexLock lock(mutex_);
     // In time for SetState(), which wakes the threads that look at it.
-    hopeless_ = !absl::IsUnavailable(connect_error_);
+    watched_.hopeless = !absl::IsUnavailable(failures_.error);
   }
   SetState(ChannelState::kTransientFailure);
   poller_.RemovePending();
-  poller_.LowerTimer(timer_, retry_time_);
+  poller_.LowerTimer(timer_, failures_.retry_time);
   // Calls wait for its successor.
-  if (!server_leaves_) on_attempt_ended_(connect_error_);
+  if (!attempt_.server_leaves) on_attempt_ended_(failures_.error);
 }
 
 // Ends an attempt: forgets the other endpoints and past failures, publishes
@@ -206,8 +210,8 @@ void Subchannel::OnFailed(const absl::Status& why) {
 void Subchannel::OnConnected() {
   ownership_.AssertHeld();
   connects_.Add();
-  endpoints_.clear();
-  backoff_.Reset();
+  attempt_.endpoints.clear();
+  failures_.backoff.Reset();
   LeaveCrowd();
   // Before kReady: a thread that sees the state may ask for registered memory.
   buffers_.Set(connection_->buffer_source());
@@ -218,7 +222,7 @@ void Subchannel::OnConnected() {
                    device, WhyDevice(options_, device)));
   {
     const base::MutexLock lock(mutex_);
-    device_ = device;
+    watched_.device = device;
   }
   SetState(ChannelState::kReady);
   poller_.RemovePending();
@@ -274,7 +278,9 @@ void Subchannel::Shut(const absl::Status& status) {
   LeaveCrowd();
   // Neither OnConnected() nor OnFailed() will come to do so.
   if (state_ == ChannelState::kConnecting) poller_.RemovePending();
-  if (resolution_ != nullptr) std::exchange(resolution_, nullptr)->Abandon();
+  if (attempt_.resolution != nullptr) {
+    std::exchange(attempt_.resolution, nullptr)->Abandon();
+  }
   buffers_.Set(transport::BufferSource());
   if (connection_ != nullptr) Close(std::move(connection_));
   for (std::unique_ptr<ClientConnection>& drained : draining_) {
@@ -286,7 +292,7 @@ void Subchannel::Shut(const absl::Status& status) {
 
 bool Subchannel::IsWaitedFor() const {
   const base::MutexLock lock(mutex_);
-  return watchers_ > 0;
+  return watched_.watchers > 0;
 }
 
 ChannelState Subchannel::state(bool try_to_connect) {
@@ -297,19 +303,19 @@ ChannelState Subchannel::state(bool try_to_connect) {
 
 std::string Subchannel::device() const {
   const base::MutexLock lock(mutex_);
-  return device_;
+  return watched_.device;
 }
 
 bool Subchannel::WaitForConnected(absl::Time deadline) {
   const base::MutexLock lock(mutex_);
-  ++watchers_;
-  while (state_ != ChannelState::kReady && !hopeless_ && refusal_.ok() &&
-         base::Now() < deadline) {
+  ++watched_.watchers;
+  while (state_ != ChannelState::kReady && !watched_.hopeless &&
+         refusal_.ok() && base::Now() < deadline) {
     // Asked in each turn, because the state may have become idle again.
     ask_.Post();
     state_changed_.WaitUntil(mutex_, deadline);
   }
-  --watchers_;
+  --watched_.watchers;
   return state_ == ChannelState::kReady;
 }
 

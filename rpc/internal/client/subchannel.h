@@ -102,7 +102,7 @@ class Subchannel final : private transport::ClientConnection::Observer {
   // Returns the reason why the last attempt failed.
   const absl::Status& connect_error() const {
     ownership_.AssertHeld();
-    return connect_error_;
+    return failures_.error;
   }
 
   // Ends what is under way, and closes the connections, which fails their
@@ -121,6 +121,32 @@ class Subchannel final : private transport::ClientConnection::Observer {
    private:
     Subchannel* const subchannel_;
     std::atomic<bool> posted_{false};
+  };
+
+  // The attempt that is under way, or the last one.
+  struct Attempt {
+    Resolution* resolution = nullptr;  // While it looks the target up.
+    // Endpoints that are left to be tried, the next one last.
+    std::vector<Resolution::Endpoint> endpoints;
+    absl::Status first_error;
+    // Whether it has so far cost nobody but this process.
+    bool was_cheap = false;
+    bool server_leaves = false;  // A server said that it is shutting down.
+  };
+  // Attempts that failed since the last connection.
+  struct Failures {
+    Backoff backoff;
+    absl::Status error = absl::OkStatus();  // The last one's.
+    bool in_crowd = false;                  // This counts in *crowd_.
+    // Time before which there is no attempt.
+    absl::Time retry_time = absl::InfinitePast();
+  };
+  // What threads without the ownership look at, beside the state.
+  struct Watched {
+    std::string device;
+    // The last failure was the target's or the options' fault.
+    bool hopeless = false;
+    int watchers = 0;  // Threads in WaitForConnected().
   };
 
   // As the connection's observer.
@@ -157,21 +183,8 @@ class Subchannel final : private transport::ClientConnection::Observer {
   // Connections that take no new calls, until their servers close them.
   std::vector<std::unique_ptr<ClientConnection>> draining_
       ABSL_GUARDED_BY(ownership_);
-  Backoff backoff_ ABSL_GUARDED_BY(ownership_);
-  bool in_crowd_ ABSL_GUARDED_BY(ownership_) = false;  // In *crowd_.
-  absl::Status connect_error_ ABSL_GUARDED_BY(ownership_);
-  // After a failure there is no attempt before this time.
-  absl::Time retry_time_ ABSL_GUARDED_BY(ownership_) = absl::InfinitePast();
-
-  // The lookup of the attempt that is under way, if there is one.
-  Resolution* resolution_ ABSL_GUARDED_BY(ownership_) = nullptr;
-  // Endpoints that are left to be tried, the next one last.
-  std::vector<Resolution::Endpoint> endpoints_ ABSL_GUARDED_BY(ownership_);
-  absl::Status first_error_ ABSL_GUARDED_BY(ownership_);
-  // Whether the attempt has so far cost nobody but this process.
-  bool was_cheap_ ABSL_GUARDED_BY(ownership_) = false;
-  // A server said that it is shutting down.
-  bool server_leaves_ ABSL_GUARDED_BY(ownership_) = false;
+  Attempt attempt_ ABSL_GUARDED_BY(ownership_);
+  Failures failures_ ABSL_GUARDED_BY(ownership_);
 
   base::Counter connects_;
   base::Counter failed_connects_;
@@ -184,10 +197,7 @@ class Subchannel final : private transport::ClientConnection::Observer {
   // The reason why there will be no attempts; OK if there may be some. Written
   // like state_.
   absl::Status refusal_;
-  std::string device_ ABSL_GUARDED_BY(mutex_);
-  // The last failure was the target's or the options' fault.
-  bool hopeless_ ABSL_GUARDED_BY(mutex_) = false;
-  int watchers_ ABSL_GUARDED_BY(mutex_) = 0;  // Threads in WaitForConnected().
+  Watched watched_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::internal

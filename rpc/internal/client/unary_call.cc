@@ -25,10 +25,9 @@ UnaryCall* UnaryCall::New(OpenCalls* calls, const char* method_name,
   const bool reserved = state.Reserve();
   void* const memory =
       reserved ? state.storage() : ::operator new(sizeof(UnaryCall));
-  UnaryCall* const call = new (memory)
-      UnaryCall(calls, method_name, method_id, context, message, reply);
+  UnaryCall* const call = new (memory) UnaryCall(
+      calls, method_name, method_id, context, reserved, message, reply);
   call->in_background = true;
-  call->set_has_context(reserved);
   return call;
 }
 
@@ -130,7 +129,7 @@ void UnaryCall::OnResponse(const transport::CallResponse& response) {
     state().results().response_attachment = std::move(*response.attachment);
   }
   const absl::Status parsed = ParseMessage(response.message, reply_);
-  if (ABSL_PREDICT_FALSE(!parsed.ok())) return EndWith(Explain(parsed));
+  if (ABSL_PREDICT_FALSE(!parsed.ok())) return Fail(parsed);
   End();
 }
 

@@ -26,10 +26,11 @@ namespace verbena::internal {
 class UnaryCall final : public OpenCall {
  public:
   UnaryCall(OpenCalls* calls, const char* method_name, uint64_t method_id,
-            ClientContext* context,
+            ClientContext* context, bool has_context,
             const google::protobuf::MessageLite* message,
             google::protobuf::MessageLite* reply)
-      : OpenCall(calls, method_name, method_id, context),
+      : OpenCall(calls, method_name, method_id, context, has_context,
+                 /*streams=*/false),
         message_(message),
         reply_(reply) {}
   ~UnaryCall() = default;
