@@ -22,9 +22,9 @@ void SendQueue::Attach(ibv_qp* qp, uint32_t inline_bytes, uint32_t depth) {
   inline_bytes_ = std::min(inline_bytes, kInlineBytesWanted);
   // In a shallow queue both kinds have fewer. The marker keeps its place, and
   // a queue that is full of frames has one that is signalled.
-  bulk_depth_ = std::clamp(depth / 4, 1u, kBulkDepth);
-  frame_depth_ = std::min(depth - 1 - bulk_depth_, kFrameDepth);
-  signal_interval_ = std::min(frame_depth_, kSignalInterval);
+  bulk_.depth = std::clamp(depth / 4, 1u, kBulkDepth);
+  frames_.depth = std::min(depth - 1 - bulk_.depth, kFrameDepth);
+  signal_interval_ = std::min(frames_.depth, kSignalInterval);
 }
 
 }  // namespace verbena::transport

@@ -60,7 +60,7 @@ class SendQueue {
   // Whether there is room for a frame, in the queue pair and in the completion
   // queue. If not, there will be after the next completion.
   bool HasFrameRoom() const {
-    return frames_posted_ - frames_done_ < frame_depth_ && HasRoom();
+    return frames_.under_way() < frames_.depth && HasRoom();
   }
 
   // Whether so many frames can be posted now, each of which takes a buffer, and
@@ -68,7 +68,7 @@ class SendQueue {
   bool HasRoomFor(uint32_t frames, uint32_t without_buffer = 0) {
     const uint32_t requests = frames + without_buffer;
     const bool own = posted_ - done_ + requests <= kOwnSends;
-    return frames_posted_ - frames_done_ + requests <= frame_depth_ &&
+    return frames_.under_way() + requests <= frames_.depth &&
            (own || shared_.available(requests)) &&
            buffers_.InShare(buffers_held_, frames) && buffers_.Prepare(frames);
   }
@@ -80,7 +80,7 @@ class SendQueue {
   // HasFrameRoom(); bytes <= kBufferBytes.
   uint8_t* BeginFrame(uint32_t bytes) {
     if (batch_ == nullptr) batch_ = batches_.Acquire();
-    train_frame_ = nullptr;
+    train_.begun = nullptr;
     if (ABSL_PREDICT_TRUE(bytes <= inline_bytes_)) {
       frame_ = batch_->scratch();
       frame_buffer_ = SendBuffers::kNone;
@@ -109,18 +109,18 @@ class SendQueue {
   // train until the next Flush(), and as long as nothing else is posted.
   void BeginTrain(uint32_t bytes) {
     if (batch_ == nullptr) return;  // The device has the frame already.
-    train_ = &batch_->last();
-    train_bytes_ = bytes;
-    train_frames_ = 1;
+    train_.wr = &batch_->last();
+    train_.bytes = bytes;
+    train_.frames = 1;
   }
-  bool has_train() const { return train_ != nullptr; }
+  bool has_train() const { return train_.wr != nullptr; }
   // Memory for the next frame of the train, of `bytes`, until PostInTrain().
   // Null if the train would become longer than `room`, or needs a buffer and
   // all are held: then the frame goes in a SEND of its own. REQUIRES:
   // has_train().
   uint8_t* BeginInTrain(uint32_t bytes, uint32_t room);
   // Whether what is to be posted next was begun by BeginInTrain().
-  bool begun_in_train() const { return train_frame_ != nullptr; }
+  bool begun_in_train() const { return train_.begun != nullptr; }
   // Adds the first `bytes` of what BeginInTrain() returned to the train.
   // Returns what PostFrame() does: a train that is full goes to the device at
   // once.
@@ -133,7 +133,7 @@ class SendQueue {
 
   // Whether there is room for a READ or WRITE.
   bool HasBulkRoom() const {
-    return bulk_posted_ - bulk_done_ < bulk_depth_ && HasRoom();
+    return bulk_.under_way() < bulk_.depth && HasRoom();
   }
 
   // Posts a READ or a WRITE; `tag` comes back when it is done. Returns what
@@ -179,6 +179,22 @@ class SendQueue {
   static constexpr uint32_t kRecords = 128;
   static_assert(kRecords >= kSendQueueDepth);
 
+  // Requests of one kind, of which `depth` may be under way.
+  struct Flow {
+    uint32_t depth;
+    uint64_t posted = 0;
+    uint64_t done = 0;
+
+    uint64_t under_way() const { return posted - done; }
+  };
+  struct Train {
+    // The last work request of the batch; null if there is no train.
+    ibv_send_wr* wr = nullptr;
+    // The result of BeginInTrain(), until PostInTrain().
+    uint8_t* begun = nullptr;
+    uint32_t bytes = 0;
+    uint32_t frames = 0;
+  };
   enum class Kind : uint8_t { kFrame, kBulk, kDoneBulk, kMarker };
   struct Record {
     void* tag;        // What PostBulk() was given.
@@ -229,8 +245,6 @@ class SendQueue {
   SharedSends& shared_;
   ibv_qp* qp_ = nullptr;
   uint32_t inline_bytes_ = 0;  // The longest frame that is posted inline.
-  uint32_t frame_depth_ = kFrameDepth;  // Frames under way at most.
-  uint32_t bulk_depth_ = kBulkDepth;    // READs and WRITEs, the same.
   uint32_t signal_interval_ = kSignalInterval;
 
   SendBatch* batch_ = nullptr;  // Null when there is nothing to flush.
@@ -240,23 +254,15 @@ class SendQueue {
   // A buffer in which a frame was begun and that none holds that was posted.
   uint32_t spare_buffer_ = SendBuffers::kNone;
 
-  // The work request of the train, which is the last one of the batch; null if
-  // there is none.
-  ibv_send_wr* train_ = nullptr;
-  // The result of BeginInTrain(), until PostInTrain().
-  uint8_t* train_frame_ = nullptr;
-  uint32_t train_bytes_ = 0;
-  uint32_t train_frames_ = 0;
+  Train train_;
 
   std::array<Record, kRecords> records_;  // By sequence number.
   uint64_t posted_ = 0;  // Work requests so far; the wr_id of the next.
   uint64_t done_ = 0;
   // The last request that is done although others before it may not be.
   uint64_t overtaking_ = 0;
-  uint64_t frames_posted_ = 0;
-  uint64_t frames_done_ = 0;
-  uint64_t bulk_posted_ = 0;
-  uint64_t bulk_done_ = 0;
+  Flow frames_{kFrameDepth};
+  Flow bulk_{kBulkDepth};      // READs and WRITEs.
   uint32_t buffers_held_ = 0;  // By posted frames, and spare_buffer_.
   uint32_t shared_held_ = 0;   // Work requests under way beyond kOwnSends.
   uint32_t unsignalled_ = 0;   // Frames since the last signalled request.

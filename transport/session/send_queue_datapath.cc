@@ -14,7 +14,7 @@ inline ibv_send_wr* SendQueue::Add(const void* local, uint32_t bytes,
   CHECK_LT(posted_ - done_, kRecords);
   // A train ends when anything else is posted: it must be the last work request
   // of the batch.
-  train_ = nullptr;
+  train_.wr = nullptr;
   ibv_send_wr* const wr = batch_->Add();
   wr->wr_id = posted_;
   wr->sg_list->addr = reinterpret_cast<uintptr_t>(local);
@@ -71,7 +71,7 @@ int SendQueue::PostFrame(uint32_t bytes, bool signalled, uint32_t invalidates) {
   // The record has the buffer from now on, until a completion.
   if (held) spare_buffer_ = SendBuffers::kNone;
   frame_ = nullptr;
-  ++frames_posted_;
+  ++frames_.posted;
   return Count(flags);
 }
 
@@ -80,32 +80,32 @@ int SendQueue::PostFrame(uint32_t bytes, bool signalled, uint32_t invalidates) {
 // more. So a frame that remains alone is sent as if there were no trains.
 uint8_t* SendQueue::BeginInTrain(uint32_t bytes, uint32_t room) {
   const uint32_t start =
-      (train_bytes_ + kTrainAlignment - 1) & ~(kTrainAlignment - 1);
+      (train_.bytes + kTrainAlignment - 1) & ~(kTrainAlignment - 1);
   if (start + bytes > room) return nullptr;
-  const bool inlined = (train_->send_flags & IBV_SEND_INLINE) != 0;
+  const bool inlined = (train_.wr->send_flags & IBV_SEND_INLINE) != 0;
   if (inlined && start + bytes > inline_bytes_ && !MoveTrainToBuffer()) {
     return nullptr;
   }
-  uint8_t* const train = reinterpret_cast<uint8_t*>(train_->sg_list->addr);
-  std::memset(train + train_bytes_, 0, start - train_bytes_);
-  train_frame_ = train + start;
-  return train_frame_;
+  uint8_t* const train = reinterpret_cast<uint8_t*>(train_.wr->sg_list->addr);
+  std::memset(train + train_.bytes, 0, start - train_.bytes);
+  train_.begun = train + start;
+  return train_.begun;
 }
 
 bool SendQueue::MoveTrainToBuffer() {
   if (!HaveSpareBuffer()) return false;
   const uint32_t buffer = std::exchange(spare_buffer_, SendBuffers::kNone);
   std::memcpy(buffers_.At(buffer),
-              reinterpret_cast<const void*>(train_->sg_list->addr),
-              train_bytes_);
-  train_->sg_list->addr = reinterpret_cast<uintptr_t>(buffers_.At(buffer));
-  train_->sg_list->lkey = buffers_.lkey(buffer);
-  train_->send_flags &= ~unsigned{IBV_SEND_INLINE};
+              reinterpret_cast<const void*>(train_.wr->sg_list->addr),
+              train_.bytes);
+  train_.wr->sg_list->addr = reinterpret_cast<uintptr_t>(buffers_.At(buffer));
+  train_.wr->sg_list->lkey = buffers_.lkey(buffer);
+  train_.wr->send_flags &= ~unsigned{IBV_SEND_INLINE};
   // The train was counted with its first frame, so its record is the last.
   records_[(posted_ - 1) % kRecords].buffer = buffer;
   // As in PostFrame().
   if (buffers_.Scarce()) {
-    train_->send_flags |= IBV_SEND_SIGNALED;
+    train_.wr->send_flags |= IBV_SEND_SIGNALED;
     unsignalled_ = 0;
   }
   return true;
@@ -113,12 +113,12 @@ bool SendQueue::MoveTrainToBuffer() {
 
 int SendQueue::PostInTrain(uint32_t bytes) {
   const auto* const train =
-      reinterpret_cast<const uint8_t*>(train_->sg_list->addr);
-  train_bytes_ = static_cast<uint32_t>(train_frame_ - train) + bytes;
-  train_->sg_list->length = train_bytes_;
-  train_frame_ = nullptr;
+      reinterpret_cast<const uint8_t*>(train_.wr->sg_list->addr);
+  train_.bytes = static_cast<uint32_t>(train_.begun - train) + bytes;
+  train_.wr->sg_list->length = train_.bytes;
+  train_.begun = nullptr;
   // A full train goes at once, so that no more calls wait for its doorbell.
-  return ++train_frames_ == kTrainFrames ? Flush() : 0;
+  return ++train_.frames == kTrainFrames ? Flush() : 0;
 }
 
 // Counts the binding as a frame, which is signalled as seldom: nothing waits
@@ -133,7 +133,7 @@ int SendQueue::PostBind(ibv_mw* window, uint32_t rkey,
   wr->bind_mw.mw = window;
   wr->bind_mw.rkey = rkey;
   wr->bind_mw.bind_info = part;
-  ++frames_posted_;
+  ++frames_.posted;
   return Count(flags);
 }
 
@@ -146,7 +146,7 @@ int SendQueue::PostBulk(ibv_wr_opcode opcode, const BulkChunk& chunk,
   wr->num_sge = 1;
   wr->wr.rdma.remote_addr = chunk.remote;
   wr->wr.rdma.rkey = chunk.rkey;
-  ++bulk_posted_;
+  ++bulk_.posted;
   return Count(IBV_SEND_SIGNALED);
 }
 
@@ -155,7 +155,7 @@ int SendQueue::PostInvalidate(uint32_t rkey, void* tag) {
   AddOther(IBV_WR_LOCAL_INV, {tag, SendBuffers::kNone, Kind::kBulk},
            IBV_SEND_SIGNALED)
       ->invalidate_rkey = rkey;
-  ++bulk_posted_;
+  ++bulk_.posted;
   return Count(IBV_SEND_SIGNALED);
 }
 
@@ -163,7 +163,7 @@ int SendQueue::PostEmptyWrite() {
   AddOther(IBV_WR_RDMA_WRITE, {nullptr, SendBuffers::kNone, Kind::kBulk},
            IBV_SEND_SIGNALED)
       ->wr.rdma = {};
-  ++bulk_posted_;
+  ++bulk_.posted;
   return Count(IBV_SEND_SIGNALED);
 }
 
@@ -184,8 +184,8 @@ int SendQueue::Flush() {
   if (batch_ == nullptr) return 0;
   SendBatch* const batch = std::exchange(batch_, nullptr);
   // They may stand in the batch.
-  frame_ = train_frame_ = nullptr;
-  train_ = nullptr;
+  frame_ = train_.begun = nullptr;
+  train_.wr = nullptr;
   // After an error the records stay: the connection is lost, and the drain
   // marker ends them.
   const int error = batch->empty() ? 0 : batch->Post(qp_);
@@ -215,13 +215,13 @@ bool SendQueue::Complete(uint64_t wr_id,
       --shared_held_;
     }
     if (ABSL_PREDICT_TRUE(record.kind == Kind::kFrame)) {
-      ++frames_done_;
+      ++frames_.done;
       if (record.buffer != SendBuffers::kNone) {
         buffers_.Release(record.buffer);
         --buffers_held_;
       }
     } else if (record.kind != Kind::kMarker) {
-      ++bulk_done_;
+      ++bulk_.done;
       // Requests that have overtaken it were waiting for this.
       last = std::max(last, overtaking_);
       bulk_done(record.tag);
