@@ -196,11 +196,12 @@ class Server {
     // The memory of a READ that was never posted ends with the connection: the
     // REQUEST and the frame that closed it came in one train.
     calls_->VisitCalls([](const ServerCall& call) {
-      CHECK(absl::string_view(call.StateName()) == "its request is being read");
+      CHECK(absl::string_view(ServerCallStateName(call.state())) ==
+            "its request is being read");
     });
     watcher_.Unwatch(calls_->connection().id());
     calls_.reset();
-    device_->ForgetClosed();
+    device_->set_any_closed(false);
     CHECK_EQ(device_->shared_memory().pool().allocated_bytes(), 0);
   }
 
@@ -229,7 +230,7 @@ class Server {
     parameters.initiator_depth =
         std::min<uint8_t>(incoming.initiator_depth, kReadDepth);
     parameters.rnr_retry_count = kRnrRetries;
-    absl::Status status = connection.Accept(parameters);
+    absl::Status status = connection.id().Accept(parameters);
     if (status.ok()) status = calls_->Begin();
     if (!status.ok()) connection.Close(status);
   }

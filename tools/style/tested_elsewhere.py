@@ -166,6 +166,7 @@ TESTED_ELSEWHERE = {
     "transport/client/client_devices.cc": _CLIENT_POLLER,
     "transport/client/client_poller.cc": _CLIENT_POLLER,
     "transport/client/lone_connection.cc": "tests/transport/transport_test.cc",
+    "transport/device/device_connections.cc": _POLLER_DEVICE,
     "transport/device/device_limits.cc":
         "transport/client/device_limits_test.cc",
     "transport/device/memory_domain.cc": _POLLER_DEVICE,

@@ -66,17 +66,17 @@ void ClientConnection::NoteChange() {
 // may close the connection.
 void ClientConnection::Notify() {
   notice_posted_ = false;
-  if (observer_ != nullptr && usable() && !told_connected_) {
-    told_connected_ = true;
+  if (observer_ != nullptr && usable() && !told_.connected) {
+    told_.connected = true;
     observer_->OnConnected();
   }
   // OnConnected() may have closed the connection, and observer_ is null then.
-  const bool lost = failed() && !told_failed_;
-  const bool drains = draining() && !told_draining_;
+  const bool lost = failed() && !told_.failed;
+  const bool drains = draining() && !told_.draining;
   if (observer_ == nullptr || (!lost && !drains)) return;
   // Before OnUnusable(), which may change anything.
-  told_failed_ = failed();
-  told_draining_ = draining();
+  told_.failed = failed();
+  told_.draining = draining();
   observer_->OnUnusable();
 }
 

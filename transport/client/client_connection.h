@@ -209,10 +209,11 @@ class ClientConnection final : private CmEventHandler {
   Observer* observer_;
   Notice notice_{*this};
   bool notice_posted_ = false;
-  // Changes that the observer was told of.
-  bool told_connected_ = false;
-  bool told_failed_ = false;
-  bool told_draining_ = false;
+  struct {
+    bool connected = false;
+    bool failed = false;
+    bool draining = false;
+  } told_;  // Changes that the observer was told of.
 
   Step step_ = Step::kAddress;
   bool found_nobody_ = false;

@@ -118,7 +118,7 @@ absl::Status ClientConnection::OnRoute() {
       reinterpret_cast<const uint8_t*>(hello.data()), hello.size());
   parameters.responder_resources = device_->limits().reads_answered;
   parameters.rnr_retry_count = kRnrRetries;
-  absl::Status status = calls_->connection().Connect(parameters);
+  absl::Status status = calls_->connection().id().Connect(parameters);
   // iWARP connects a socket in there, and learns at once that nobody listens.
   if (!status.ok() && errno == ECONNREFUSED) {
     CmEvent refused;

@@ -80,7 +80,8 @@ class SentCalls {
   // unless it waits for something else.
   uint32_t Reserve() const {
     const size_t due = shared_.arenas.lease_waits() ? 0 : due_.size();
-    return std::max(connection_.RequestReserve(), static_cast<uint32_t>(due));
+    return std::max(connection_.credit_flow().RequestReserve(),
+                    static_cast<uint32_t>(due));
   }
 
   // Arena memory is short: OK if calls will give some back, else why it is of

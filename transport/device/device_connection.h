@@ -53,12 +53,13 @@ class DeviceConnection {
   ~DeviceConnection() = default;
 
  private:
+  friend class DeviceConnections;
   friend class PollerDevice;
 
   MemoryDomain& memory_;
   ReceiveBuffers& receives_;
   bool in_round_ = false;  // Stands in PollerDevice::round_.
-  bool touched_ = false;   // Stands in PollerDevice::touched_.
+  bool touched_ = false;   // Stands in DeviceConnections::touched_.
   // Time of the next tick, unless the connection is touched before.
   absl::Time tick_time_ = absl::InfiniteFuture();
 };

@@ -15,13 +15,6 @@
 namespace verbena::transport {
 namespace {
 
-// A connection that wants a tick so soon hears of every one until then.
-constexpr absl::Duration kSoon = absl::Milliseconds(10);
-
-// When one connection is due, so are those that would be so soon after: a PING
-// may go that much earlier (see Keepalive), and each apart would wake us.
-constexpr absl::Duration kTogether = absl::Seconds(1);
-
 // Returns a plan that fits the device; an error if not one connection fits.
 absl::StatusOr<QueuePlan> MakePlan(absl::string_view device,
                                    const DeviceLimits& limits,
@@ -104,9 +97,9 @@ PollerDevice::PollerDevice(const Provider& provider, ibv_context* context,
       plan_(plan),
       channel_(std::move(channel)),
       cq_(std::move(cq)),
-      shared_sends_(plan.shared_sends) {}
+      sending_{.batches = {}, .shared = SharedSends(plan.shared_sends)} {}
 
-PollerDevice::~PollerDevice() { CHECK(connections_.empty()); }
+PollerDevice::~PollerDevice() { CHECK(connections_.by_number().empty()); }
 
 absl::StatusOr<std::unique_ptr<MemoryDomain>> PollerDevice::MakeMemory(
     const BufferPool::Options& pool) const {
@@ -227,35 +220,19 @@ void PollerDevice::ShrinkReceives(ReceiveBuffers& receives, uint32_t count) {
   if (!receives.Unreserve(count).ok()) FailAll(receives);
 }
 
-uint32_t PollerDevice::PollsToEmpty() const {
-  return plan_.CompletionDepth() / ReceiveBuffers::kPollBatch + 1;
-}
-
-void PollerDevice::PollToEmpty() {
-  for (uint32_t left = PollsToEmpty(); left > 0 && Poll() > 0; --left) {
-  }
-}
-
-// Ticks a new connection at the next tick, which asks it when it wants the one
-// after that.
-void PollerDevice::AddConnection(uint32_t qp_num,
-                                 DeviceConnection* connection) {
-  CHECK(connections_.emplace(qp_num, connection).second);
-  ticks_.emplace(connection->tick_time_, connection);
-  Touch(connection);
+void PollerDevice::PollToEmpty(absl::FunctionRef<bool()> wanted) {
+  // Bounded, because other connections of the device may have completions
+  // without end.
+  uint32_t left = plan_.CompletionDepth() / ReceiveBuffers::kPollBatch + 1;
+  while (wanted() && left > 0 && Poll() > 0) --left;
 }
 
 // Takes the connection out of every list, because the next queue pair may have
 // the same number.
 void PollerDevice::RemoveConnection(uint32_t qp_num) {
-  const auto found = connections_.find(qp_num);
-  CHECK(found != connections_.end());
-  std::erase(buffer_waiters_, found->second);
-  ticks_.erase({found->second->tick_time_, found->second});
-  std::erase(touched_, found->second);
-  std::erase(round_, found->second);
-  connections_.erase(found);
-  cached_connections_[qp_num % kCachedConnections] = {};
+  DeviceConnection* const connection = connections_.Remove(qp_num);
+  std::erase(buffer_waiters_, connection);
+  std::erase(round_, connection);
 }
 
 void PollerDevice::WaitForSendBuffer(DeviceConnection* connection) {
@@ -288,64 +265,28 @@ void PollerDevice::OnReadable() {
   event_ = event_ == Event::kLeft ? Event::kNone : Event::kTaken;
 }
 
-// Costs a system call that may find nothing, but only if an event may be left.
-void PollerDevice::TakeLeftEvent() {
-  while (channel_.TakeEvent().value_or(false)) {
-  }
-}
-
-// Ticks the touched connections. Those that want no tick soon are touched no
-// more, and TickAt() notes when they want one.
 void PollerDevice::Tick(absl::Time now) {
   if (shared_memory_ != nullptr) {
     // If the pool was short of memory, tick all connections: their calls may
     // hold memory that another connection waits for.
     const uint64_t shortages = shared_memory_->pool().shortages();
     if (shortages != std::exchange(seen_shortages_, shortages)) {
-      for (const auto& [qp_num, connection] : connections_) Touch(connection);
+      for (const auto& [qp_num, connection] : connections_.by_number())
+        connections_.Touch(connection);
     }
   }
-  TouchDue(now);
-  for (size_t i = 0; i < touched_.size();) {
-    DeviceConnection* const connection = touched_[i];
-    connection->OnTick(now);
-    // The connection may have removed itself.
-    if (i == touched_.size() || touched_[i] != connection) continue;
-    const absl::Time next = connection->NextTick();
-    if (connection->ticks_always() || next <= now + kSoon) {
-      ++i;
-      continue;
-    }
-    connection->touched_ = false;
-    // The order does not matter, and the one from the end is ticked next.
-    touched_[i] = touched_.back();
-    touched_.pop_back();
-    TickAt(connection, next);
-  }
-}
-
-void PollerDevice::TouchDue(absl::Time now) {
-  if (ticks_.empty() || ticks_.begin()->first > now) return;
-  while (!ticks_.empty() && ticks_.begin()->first <= now + kTogether) {
-    DeviceConnection* const connection = ticks_.begin()->second;
-    // Tick() asks it for another time, once it is no longer touched.
-    TickAt(connection, absl::InfiniteFuture());
-    Touch(connection);
-  }
-}
-
-void PollerDevice::TickAt(DeviceConnection* connection, absl::Time time) {
-  if (time == connection->tick_time_) return;
-  // The node is used again: nothing is allocated.
-  auto node = ticks_.extract({connection->tick_time_, connection});
-  connection->tick_time_ = node.value().first = time;
-  ticks_.insert(std::move(node));
+  connections_.Tick(now);
 }
 
 absl::Status PollerDevice::Arm() {
   // Arming a broken device fails each time, and the poller would never sleep.
   if (broken_) return absl::OkStatus();
-  if (event_ == Event::kLeft) TakeLeftEvent();
+  // Takes the event that an earlier arming may have left in the channel.
+  // Otherwise it would end the next sleep at once, and the arming of that sleep
+  // would leave an event in turn. That would go on as long as completions come
+  // soon.
+  while (event_ == Event::kLeft && channel_.TakeEvent().value_or(false)) {
+  }
   event_ = Event::kAsked;
   absl::Status status = cq_.RequestNotify();
   if (!status.ok()) Break();
@@ -355,27 +296,16 @@ absl::Status PollerDevice::Arm() {
 void PollerDevice::Break() {
   // No connection hears twice that it is lost.
   if (std::exchange(broken_, true)) return;
-  for (const auto& [qp_num, connection] : connections_) {
+  for (const auto& [qp_num, connection] : connections_.by_number()) {
     connection->OnReceiveError(IBV_WC_FATAL_ERR);
   }
 }
 
 void PollerDevice::FailAll(const ReceiveBuffers& receives) {
-  for (const auto& [qp_num, connection] : connections_) {
+  for (const auto& [qp_num, connection] : connections_.by_number()) {
     if (&connection->receives() != &receives) continue;
     connection->OnReceiveError(IBV_WC_FATAL_ERR);
   }
-}
-
-// Asks the touched connections themselves, because their times in ticks_ are
-// old.
-absl::Time PollerDevice::NextTick() const {
-  absl::Time next =
-      ticks_.empty() ? absl::InfiniteFuture() : ticks_.begin()->first;
-  for (const DeviceConnection* connection : touched_) {
-    next = std::min(next, connection->NextTick());
-  }
-  return next;
 }
 
 }  // namespace verbena::transport

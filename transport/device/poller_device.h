@@ -5,23 +5,20 @@
 
 #include <infiniband/verbs.h>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/base/attributes.h"
-#include "absl/base/optimization.h"
-#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "transport/device/device_connection.h"
+#include "transport/device/device_connections.h"
 #include "transport/device/device_limits.h"
 #include "transport/device/memory_domain.h"
 #include "transport/device/queue_plan.h"
@@ -100,17 +97,20 @@ class PollerDevice final : public Pollable {
   void ShrinkReceives(ReceiveBuffers& receives, uint32_t count);
 
   // Objects that the connections on the device share for sending.
-  SendBatches& send_batches() { return send_batches_; }
-  SharedSends& shared_sends() { return shared_sends_; }
+  struct Sending {
+    SendBatches batches;
+    SharedSends shared;
+  };
+  Sending& sending() { return sending_; }
 
   // `connection`, which found no send buffer, hears when there may be one;
   // once, and after all that waited before it.
   void WaitForSendBuffer(DeviceConnection* connection);
 
-  // `connection` gets what concerns queue pair `qp_num`. Connections come and
-  // go while completions are handled, but one is destroyed only from Tick() or
-  // from outside the poller.
-  void AddConnection(uint32_t qp_num, DeviceConnection* connection);
+  // Connections come and go while completions are handled, but one is destroyed
+  // only from Tick() or from outside the poller. A connection is added here,
+  // and removed by RemoveConnection().
+  DeviceConnections& connections() { return connections_; }
   void RemoveConnection(uint32_t qp_num);
 
   // Has connection->FinishRound() called when this round of the poller ends,
@@ -122,23 +122,12 @@ class PollerDevice final : public Pollable {
     round_.push_back(connection);
   }
 
-  // Something has happened to `connection`: its OnTick() is called at the next
-  // tick. Others have theirs called no earlier than their NextTick() has asked
-  // for, or almost so, and cost nothing until then, be they thousands.
-  void Touch(DeviceConnection* connection) {
-    if (ABSL_PREDICT_TRUE(connection->touched_)) return;
-    connection->touched_ = true;
-    touched_.push_back(connection);
-  }
-  // Whether a connection has closed since ForgetClosed().
-  void NoteClosed() { any_closed_ = true; }
+  // Whether a connection has closed since somebody looked.
   bool any_closed() const { return any_closed_; }
-  void ForgetClosed() { any_closed_ = false; }
+  void set_any_closed(bool any) { any_closed_ = any; }
 
-  // Returns how many polls find all that is complete now, of any connection.
-  uint32_t PollsToEmpty() const;
-  // Handles everything that is complete now.
-  void PollToEmpty();
+  // Handles what is complete now, of any connection, as long as `wanted`.
+  void PollToEmpty(absl::FunctionRef<bool()> wanted);
 
   int Poll() override;
   bool FinishRound() override;
@@ -146,14 +135,10 @@ class PollerDevice final : public Pollable {
   void OnReadable() override;
   absl::Status Arm() override;
   int fd() const override { return channel_.fd(); }
-  absl::Time NextTick() const override;
+  absl::Time NextTick() const override { return connections_.NextTick(); }
 
  private:
   void Break();
-  // Touches those whose time has come.
-  void TouchDue(absl::Time now);
-  // Has `connection` ticked at `time`, if it is not touched before.
-  void TickAt(DeviceConnection* connection, absl::Time time);
   uint32_t SpareBuffers() const;
   // receives.Reserve(); if the device fails, fails every connection with them
   // too.
@@ -165,22 +150,10 @@ class PollerDevice final : public Pollable {
   // dearer.
   ABSL_ATTRIBUTE_NOINLINE void HandleAll(absl::Span<const ibv_wc> completions);
   void Handle(const ibv_wc& completion);
-  // Whether it can be what has become of one of these receives.
-  static bool IsReceive(const ibv_wc& completion,
-                        const ReceiveBuffers& receives);
-  static void NoteInvalidation(const ibv_wc& completion,
-                               DeviceConnection* connection);
-  DeviceConnection* FindConnection(uint32_t qp_num);
   int WakeBufferWaiters();
   // The device takes none of `receives` any more: no connection with them
   // can go on.
   void FailAll(const ReceiveBuffers& receives);
-
-  // Takes the event that an earlier arming may have left in the channel.
-  // Otherwise it would end the next sleep at once, and the arming of that
-  // sleep would leave an event in turn. That would go on as long as
-  // completions come soon.
-  void TakeLeftEvent();
 
   // State of the event that Arm() asked for.
   enum class Event : uint8_t {
@@ -205,22 +178,10 @@ class PollerDevice final : public Pollable {
   Event event_ = Event::kNone;
   uint32_t reserved_connections_ = 0;  // Reserve() without Release().
   uint32_t grown_receives_ = 0;        // What GrowReceives() has given.
-  SendBatches send_batches_;
-  SharedSends shared_sends_;
-  absl::flat_hash_map<uint32_t, DeviceConnection*> connections_;  // By qp_num.
-  // All of them, by DeviceConnection::tick_time_.
-  std::set<std::pair<absl::Time, DeviceConnection*>> ticks_;
-  std::vector<DeviceConnection*> touched_;
+  Sending sending_;
+  DeviceConnections connections_;
   bool any_closed_ = false;
   uint64_t seen_shortages_ = 0;  // The shared pool's.
-  // Connections that were used lately, by the low bits of the number.
-  struct Cached {
-    uint32_t qp_num = 0;
-    DeviceConnection* connection = nullptr;
-  };
-  static constexpr uint32_t kCachedConnections = 64;
-  std::array<Cached, kCachedConnections> cached_connections_;
-
   // Connections that called JoinRound() since the last FinishRound().
   std::vector<DeviceConnection*> round_;
   std::vector<DeviceConnection*> buffer_waiters_;  // The first one came first.

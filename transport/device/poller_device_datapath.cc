@@ -1,11 +1,31 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "transport/device/poller_device.h"
 #include "transport/verbs/memory_window.h"
 
 namespace verbena::transport {
+namespace {
+
+ABSL_ATTRIBUTE_NOINLINE void NoteInvalidation(const ibv_wc& completion,
+                                              DeviceConnection* connection) {
+  const std::optional<uint32_t> key = InvalidatedKey(completion);
+  if (key.has_value()) connection->OnInvalidated(*key);
+}
+
+// Whether it can be what has become of one of these receives.
+inline bool IsReceive(const ibv_wc& completion,
+                      const ReceiveBuffers& receives) {
+  // A failed one has no length.
+  return receives.Has(static_cast<uint32_t>(completion.wr_id)) &&
+         (ABSL_PREDICT_TRUE(completion.byte_len <= kBufferBytes) ||
+          completion.status != IBV_WC_SUCCESS ||
+          completion.opcode != IBV_WC_RECV);
+}
+
+}  // namespace
 
 int PollerDevice::Poll() {
   ibv_wc completions[ReceiveBuffers::kPollBatch];
@@ -45,37 +65,13 @@ bool PollerDevice::FinishRound() {
   return true;
 }
 
-DeviceConnection* PollerDevice::FindConnection(uint32_t qp_num) {
-  Cached& cached = cached_connections_[qp_num % kCachedConnections];
-  if (ABSL_PREDICT_TRUE(cached.qp_num == qp_num)) return cached.connection;
-  const auto found = connections_.find(qp_num);
-  if (found == connections_.end()) return nullptr;
-  cached = {qp_num, found->second};
-  return cached.connection;
-}
-
-void PollerDevice::NoteInvalidation(const ibv_wc& completion,
-                                    DeviceConnection* connection) {
-  const std::optional<uint32_t> key = InvalidatedKey(completion);
-  if (key.has_value()) connection->OnInvalidated(*key);
-}
-
-inline bool PollerDevice::IsReceive(const ibv_wc& completion,
-                                    const ReceiveBuffers& receives) {
-  // A failed one has no length.
-  return receives.Has(static_cast<uint32_t>(completion.wr_id)) &&
-         (ABSL_PREDICT_TRUE(completion.byte_len <= kBufferBytes) ||
-          completion.status != IBV_WC_SUCCESS ||
-          completion.opcode != IBV_WC_RECV);
-}
-
 // Tells sends from receives by the tag in the wr_id, because a failed
 // completion has no opcode. A receive is posted again once its connection has
 // read it.
 inline void PollerDevice::Handle(const ibv_wc& completion) {
   const bool receive = (completion.wr_id & ReceiveBuffers::kReceiveTag) != 0;
   const uint32_t index = static_cast<uint32_t>(completion.wr_id);
-  DeviceConnection* const connection = FindConnection(completion.qp_num);
+  DeviceConnection* const connection = connections_.Find(completion.qp_num);
   ReceiveBuffers* receives = shared_receives_;
   if (ABSL_PREDICT_TRUE(connection != nullptr)) {
     receives = &connection->receives();

@@ -167,7 +167,7 @@ bool ReplySender::SendContinued(ServerCall* call) {
   if (!connection_.CanSendContinued(bytes, /*spare_credits=*/0)) return false;
   // Nothing lies in a lease: all parts go in the frame.
   call->reply().place = Placement();
-  const Buffer frame = connection_.pool().AllocateOrPlain(bytes);
+  const Buffer frame = connection_.memory().pool().AllocateOrPlain(bytes);
   WriteResponse(call, frame.data());
   const uint32_t lease_rkey = call->reply().lease_rkey;
   ReplyWriter* const writer = EndCall(call);

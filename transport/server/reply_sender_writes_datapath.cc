@@ -49,8 +49,8 @@ bool ReplySender::PlaceReply(ServerCall* call) {
   ServerReply& content = call->reply().content;
   const Placement place = call->reply().place;
   // Bytes in memory of ours are WRITTEN from where they are.
-  const bool copy =
-      !place.attachment_inline && !connection_.pool().Owns(content.attachment);
+  const bool copy = !place.attachment_inline &&
+                    !connection_.memory().pool().Owns(content.attachment);
   const bool write = !place.message_inline && content.buffer.empty();
   Buffer message;
   Buffer attachment;

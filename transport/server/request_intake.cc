@@ -14,7 +14,7 @@ void RequestIntake::RefuseTooLarge(ServerCall* call, uint64_t bytes) {
 }
 
 void RequestIntake::HandlePart(absl::Span<const uint8_t> frame) {
-  if (const char* error = assembly_.Add(frame, &connection_.pool())) {
+  if (const char* error = assembly_.Add(frame, &connection_.memory().pool())) {
     return connection_.ProtocolError(error);
   }
   if (!assembly_.complete()) return;

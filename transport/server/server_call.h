@@ -106,11 +106,11 @@ class ServerCall : public base::ListLink<ServerCall> {
   // Thread-safe.
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
-  // On the poller's thread: whether its RESPONSE has yet to be sent, whether
-  // its handler has it, and what it waits for, in words for people.
+  // On the poller's thread: what it waits for, whether its RESPONSE has yet to
+  // be sent, and whether its handler has it.
+  ServerCallState state() const { return state_; }
   bool is_open() const { return state_ != ServerCallState::kFree; }
   bool is_handled() const { return state_ == ServerCallState::kHandling; }
-  const char* StateName() const { return ServerCallStateName(state_); }
 
   // A name for its connection, which nothing else has until that has ended and
   // all of its calls; not to be looked into.
@@ -139,8 +139,6 @@ class ServerCall : public base::ListLink<ServerCall> {
   // As AllocateAttachment(), for a part of a long message of the stream. Empty
   // if there is no memory at all.
   Buffer AllocatePart(size_t bytes) const;
-  // Whether an attachment is in such memory, so that it goes without a copy.
-  bool IsRegistered(const Buffer& buffer) const;
 
   using Reply = ServerReply;
 
@@ -177,7 +175,6 @@ class ServerCall : public base::ListLink<ServerCall> {
 
   explicit ServerCall(ServerCalls& calls) : calls_(calls) {}
 
-  ServerCallState state() const { return state_; }
   // The only way from one state to another.
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Transition(ServerCallState to) {
     CHECK(IsLegalTransition(state_, to));

@@ -52,7 +52,7 @@ struct ServerReply {
   // buffer, from ServerCall::AllocateReply(), holds metadata and message.
   ReplyWriter* writer = nullptr;
   Buffer buffer;
-  Buffer attachment;  // Any; see ServerCall::IsRegistered().
+  Buffer attachment;  // Any; goes without a copy if it is registered.
 };
 
 // The request, kept by RequestIntake.

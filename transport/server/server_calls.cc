@@ -86,7 +86,7 @@ void ServerCalls::HandleCancel(absl::Span<const uint8_t> frame) {
   }
   if (call->stream() != nullptr) call->stream()->Close();
   // The handler owes Finish() all the same.
-  handler_.OnCancelled(call);
+  shared_.slots.TellHandlerOfCancel(call);
 }
 
 // Frees the calls that nobody uses. A handler has its call until Finish(), and
@@ -99,7 +99,7 @@ void ServerCalls::OnClosing() {
     call->set_cancelled();
     if (call->stream() != nullptr) call->stream()->Close();
     if (call->is_handled()) {
-      handler_.OnCancelled(call);
+      shared_.slots.TellHandlerOfCancel(call);
     } else if (call->state() != ServerCallState::kReading) {
       // Memory that the device may still touch is held by its transfer.
       shared_.slots.Free(call);
@@ -155,7 +155,7 @@ void ServerCalls::FreeHeldMemory() {
   }
   shared_.slots.VisitOpen([this](ServerCall* call) {
     if (call->stream() != nullptr) {
-      call->stream()->LeavePool(connection().pool());
+      call->stream()->LeavePool(connection().memory().pool());
     }
   });
 }
@@ -190,10 +190,6 @@ Buffer ServerCall::AllocateAttachment(size_t bytes) const {
 Buffer ServerCall::AllocatePart(size_t bytes) const {
   Buffer registered = calls_.memory().AllocateOrNone(bytes);
   return registered.empty() ? Buffer::PlainIfAny(bytes) : std::move(registered);
-}
-
-bool ServerCall::IsRegistered(const Buffer& buffer) const {
-  return calls_.connection().pool().Owns(buffer);
 }
 
 absl::StatusOr<Buffer> ServerCall::AllocateReply(size_t bytes) {

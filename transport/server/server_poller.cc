@@ -72,7 +72,7 @@ void ServerPoller::Accept(IncomingConnection incoming) {
   // Relaxed: load() may be a moment old.
   incoming_.fetch_add(1, std::memory_order_relaxed);
   PostFunction(*poller_, [this, incoming = std::move(incoming)]() mutable {
-    if (stopping_) return AcceptHere(std::move(incoming));
+    if (stop_.begun) return AcceptHere(std::move(incoming));
     waiting_.push_back(std::move(incoming));
     // The first one posts AcceptNext(), which posts itself for the others.
     if (waiting_.size() == 1) PostFunction(*poller_, [this] { AcceptNext(); });
@@ -128,7 +128,7 @@ void ServerPoller::Drive() {
 }
 
 bool ServerPoller::Step() {
-  CHECK(!ended_);
+  CHECK(!stop_.ended);
   bool busy = poller_->Step();
   if (!threads_.empty()) busy = threads_.RunTasks() || busy;
   if (AllClosed()) End();
@@ -136,8 +136,7 @@ bool ServerPoller::Step() {
 }
 
 void ServerPoller::End() {
-  for (const auto& device : devices_) poller_->Remove(device.get());
-  gauges_.clear();
+  for (const Device& each : devices_) poller_->Remove(each.device.get());
   devices_.clear();
   for (auto& [provider, watcher] : watchers_) poller_->Remove(watcher.get());
   watchers_.clear();
@@ -145,15 +144,15 @@ void ServerPoller::End() {
   // Connections that were handed over too late are refused.
   poller_->PollOnce();
   threads_.End();
-  ended_ = true;
+  stop_.ended = true;
   poller_->Leave();
 }
 
 void ServerPoller::AcceptHere(IncomingConnection incoming) {
   incoming_.fetch_sub(1, std::memory_order_relaxed);
   const absl::Status status =
-      stopping_ ? absl::UnavailableError("the server is shutting down")
-                : TryAccept(incoming);
+      stop_.begun ? absl::UnavailableError("the server is shutting down")
+                  : TryAccept(incoming);
   if (status.ok()) return;
   refused_.Add();
   const std::string text =
@@ -164,7 +163,7 @@ void ServerPoller::AcceptHere(IncomingConnection incoming) {
     base::Log::OfProcess().Write(LogSeverity::kInfo, text);
   }
   const Reject reject = {
-      stopping_ ? RejectReason::kShuttingDown : RejectReason::kFull,
+      stop_.begun ? RejectReason::kShuttingDown : RejectReason::kFull,
       std::string(status.message())};
   // The client may be gone already, and then there is nobody to tell.
   incoming.id.Reject(Bytes(EncodeReject(reject))).IgnoreError();
@@ -204,7 +203,7 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   parameters.initiator_depth =
       std::min(incoming.initiator_depth, device->limits().reads_made);
   parameters.rnr_retry_count = kRnrRetries;
-  absl::Status status = connection.Accept(parameters);
+  absl::Status status = connection.id().Accept(parameters);
   if (status.ok()) status = calls->Begin();
   // The client sees the connection end; there is no id left to reject.
   if (!status.ok()) connection.Close(status);
@@ -280,8 +279,9 @@ absl::StatusOr<CmWatcher*> ServerPoller::WatcherFor(const Provider& provider) {
 absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
                                                       ibv_context* context) {
   // A failed device stays for the connections it has, but gets no new ones.
-  for (const auto& device : devices_) {
-    if (device->context() == context && !device->broken()) return device.get();
+  for (const Device& each : devices_) {
+    PollerDevice* const device = each.device.get();
+    if (device->context() == context && !device->broken()) return device;
   }
   PollerDevice::Options options;
   options.max_connections = kMaxConnectionsPerPoller;
@@ -298,21 +298,21 @@ absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
                    PollerDevice::Create(provider, context, options));
   PollerDevice* const raw = device.get();
   poller_->Add(raw);
-  devices_.push_back(std::move(device));
-  gauges_.push_back(
-      std::make_unique<MemoryGauges>(poller_->counters().Device(raw->name())));
+  devices_.push_back(
+      {std::move(device), std::make_unique<MemoryGauges>(
+                              poller_->counters().Device(raw->name()))});
   return raw;
 }
 
 // Refuses the clients that wait, then asks the others for no more calls. Open
 // calls go on until Tick() finds all done or the deadline passed.
 void ServerPoller::StopHere(absl::Time deadline) {
-  stopping_ = true;
+  stop_.begun = true;
   for (IncomingConnection& incoming : std::exchange(waiting_, {})) {
     AcceptHere(std::move(incoming));
   }
-  stop_deadline_ = deadline;
-  refuse_time_ = base::Now() + options_.keepalive_timeout;
+  stop_.deadline = deadline;
+  stop_.refuse_time = base::Now() + options_.keepalive_timeout;
   for (const auto& calls : connections_) calls->connection().SendGoAway();
 }
 
@@ -333,11 +333,11 @@ bool ServerPoller::Drained() const {
 // Moves a stop to its next step, destroys what has closed, and gives idle
 // memory back.
 void ServerPoller::Tick(absl::Time now) {
-  if (now >= refuse_time_) {
+  if (now >= stop_.refuse_time) {
     for (const auto& calls : connections_) calls->RefuseCalls();
   }
-  if (stopping_ && !closing_ && (Drained() || now >= stop_deadline_)) {
-    closing_ = true;
+  if (stop_.begun && !stop_.closing && (Drained() || now >= stop_.deadline)) {
+    stop_.closing = true;
     for (const auto& calls : connections_) {
       calls->connection().Close(absl::UnavailableError("the server shut down"));
     }
@@ -346,15 +346,15 @@ void ServerPoller::Tick(absl::Time now) {
   handler_tick_ = handler_.OnTick();
   uint64_t frame_bytes = 0;
   uint64_t bulk_bytes = 0;
-  for (size_t i = 0; i < devices_.size(); ++i) {
-    MemoryDomain& memory = devices_[i]->shared_memory();
+  for (const Device& each : devices_) {
+    MemoryDomain& memory = each.device->shared_memory();
     BufferPool& pool = memory.pool();
     // Only one region a tick, because calls wait meanwhile. No peer knows
     // of it.
     if (pool.FindIdle(now)) pool.TakeIdle();
     frame_bytes += memory.frame_bytes();
     bulk_bytes += pool.registered_bytes();
-    gauges_[i]->Update(memory);
+    each.gauges->Update(memory);
   }
   // Relaxed: other threads only show the numbers, which may be a moment old.
   frame_bytes_.store(frame_bytes, std::memory_order_relaxed);
@@ -362,10 +362,9 @@ void ServerPoller::Tick(absl::Time now) {
 }
 
 bool ServerPoller::AnyClosed() const {
-  return std::any_of(devices_.begin(), devices_.end(),
-                     [](const std::unique_ptr<PollerDevice>& device) {
-                       return device->any_closed();
-                     });
+  return std::any_of(devices_.begin(), devices_.end(), [](const Device& each) {
+    return each.device->any_closed();
+  });
 }
 
 // Looks at the connections only if a device has seen one close, because there
@@ -394,7 +393,7 @@ void ServerPoller::Reap() {
   connections_.erase(
       std::remove_if(connections_.begin(), connections_.end(), closed),
       connections_.end());
-  for (const auto& device : devices_) device->ForgetClosed();
+  for (const Device& each : devices_) each.device->set_any_closed(false);
   connection_count_.store(static_cast<uint32_t>(connections_.size()),
                           std::memory_order_relaxed);
 }
@@ -403,11 +402,11 @@ absl::Time ServerPoller::NextTick() const {
   // A connection that closed after this poller's own tick waits to be reaped.
   if (AnyClosed()) return poller_->now();
   const absl::Time soon = poller_->now() + kStopInterval;
-  if (stopping_) return soon;
+  if (stop_.begun) return soon;
   absl::Time next = handler_tick_;
-  for (const auto& device : devices_) {
-    next = std::min(next,
-                    std::max(device->shared_memory().pool().NextLook(), soon));
+  for (const Device& each : devices_) {
+    next = std::min(
+        next, std::max(each.device->shared_memory().pool().NextLook(), soon));
   }
   return next;
 }

@@ -79,7 +79,7 @@ class ServerPoller final : private Pollable {
   // REQUIRES: it was made by StartStepped(), and has not ended.
   bool Step();
   // Whether all is closed after Stop(), on a poller without threads.
-  bool ended() const { return ended_; }
+  bool ended() const { return stop_.ended; }
 
   // Waits for the threads to end. Once.
   void Join() { threads_.Join(); }
@@ -108,12 +108,28 @@ class ServerPoller final : private Pollable {
   }
 
  private:
+  struct Device {
+    std::unique_ptr<PollerDevice> device;
+    std::unique_ptr<MemoryGauges> gauges;  // Of its shared memory.
+  };
+
+  // How far Stop() has come.
+  struct Stopping {
+    bool begun = false;
+    bool closing = false;  // Every connection has been told to close.
+    bool ended = false;    // End() was called.
+    absl::Time deadline = absl::InfiniteFuture();
+    // Time from which clients that have not answered the GOAWAY have no more
+    // calls served: such silence ends a connection otherwise.
+    absl::Time refuse_time = absl::InfiniteFuture();
+  };
+
   ServerPoller(const EndpointOptions& options, ServerHandler& handler,
                std::unique_ptr<Poller> poller);
 
   // Polls until all is closed, or another thread has taken the poller over.
   void Drive();
-  bool AllClosed() const { return closing_ && connections_.empty(); }
+  bool AllClosed() const { return stop_.closing && connections_.empty(); }
   // On the owner.
   void End();
   // Accepts the first of waiting_, and posts itself for the others.
@@ -156,23 +172,16 @@ class ServerPoller final : private Pollable {
 
   // Only the owner touches what follows. In the order of dependence.
   absl::flat_hash_map<const Provider*, std::unique_ptr<CmWatcher>> watchers_;
-  std::vector<std::unique_ptr<PollerDevice>> devices_;
-  std::vector<std::unique_ptr<MemoryGauges>> gauges_;  // By index in devices_.
+  std::vector<Device> devices_;
   std::vector<std::unique_ptr<ServerCalls>> connections_;
-  // Clients that wait for the rounds to come. Empty while stopping_.
+  // Clients that wait for the rounds to come. Empty from StopHere() on.
   std::deque<IncomingConnection> waiting_;
   base::RareWarning refusal_;  // A client was refused.
   // A client was ended, not let in yet, because others came.
   base::RareWarning unadmitted_;
   // A client was dropped for keeping us waiting, or for damaged bytes.
   base::RareWarning lost_;
-  bool stopping_ = false;
-  bool closing_ = false;  // Every connection has been told to close.
-  bool ended_ = false;    // End() was called.
-  absl::Time stop_deadline_ = absl::InfiniteFuture();
-  // When clients that have not answered the GOAWAY have no more calls served:
-  // such silence ends a connection otherwise.
-  absl::Time refuse_time_ = absl::InfiniteFuture();
+  Stopping stop_;
   absl::Time handler_tick_ = absl::InfiniteFuture();  // When it is due at last.
 };
 

@@ -178,7 +178,7 @@ LongMessageCarrier::Outcome ServerStreams::SendLong(uint32_t call_id,
       PlaceParts(room, message->message.size(), message->attachment.size());
   if (call->stream_part().is_written) return SendWritten(call, *message, place);
   if (call->stream_part().writes_left > 0) return Outcome::kWait;
-  const BufferPool& pool = connection_.pool();
+  const BufferPool& pool = connection_.memory().pool();
   if (connection_.expects_sums() || place.all_inline() ||
       (!place.message_inline && !pool.Owns(message->message)) ||
       (!place.attachment_inline && !pool.Owns(message->attachment))) {

@@ -73,9 +73,9 @@ std::optional<StallWatch::Line> StallGuard::AwaitedCredits() const {
   const ServerLines& lines = shared_.lines;
   const uint64_t waiting = uint64_t{lines.frames.size()} +
                            lines.initial_metadata.size() + streams_.waiting();
-  const std::optional<uint64_t> spent = connection_.SpentCredits();
-  if (waiting == 0 || !spent.has_value()) return std::nullopt;
-  return StallWatch::Line{*spent, *spent + waiting};
+  const CreditFlow& credits = connection_.credit_flow();
+  if (waiting == 0 || credits.has_credit()) return std::nullopt;
+  return StallWatch::Line{credits.used(), credits.used() + waiting};
 }
 
 // Ends the connection for the first three, because the device may use the

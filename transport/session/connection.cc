@@ -19,6 +19,17 @@ namespace {
 // posted again. RDMA CM leaves 0, which means 655 ms.
 constexpr uint8_t kMinRnrTimer = 12;
 
+// DATA_LOSS has BeginClose() mark the BYE as kFlagDamaged, which needs no
+// credit: the last credits may have stood in the damaged frame.
+absl::Status DamageStatus(absl::string_view peer, absl::string_view what,
+                          uint32_t stated, uint32_t found) {
+  return absl::DataLossError(absl::StrCat(
+      "the connection with ", peer,
+      " was closed because bytes were damaged on their way: ", what,
+      ", has the CRC32C 0x", absl::Hex(found, absl::kZeroPad8),
+      ", and was sent with 0x", absl::Hex(stated, absl::kZeroPad8)));
+}
+
 }  // namespace
 
 Connection::Connection(Poller& poller, PollerDevice& device,
@@ -44,7 +55,7 @@ Connection::Connection(Poller& poller, PollerDevice& device,
       ending_(*this, id_, calls) {
   send_queue().Attach(id_.qp(), queue_pair.inline_bytes,
                       device.limits().send_depth);
-  device.AddConnection(id_.qp()->qp_num, this);
+  device.connections().Add(id_.qp()->qp_num, this);
   counters_.begun.Add();
 }
 
@@ -109,7 +120,7 @@ void Connection::SendGoAway() {
   // silently would leave sends_done() false, so none do from now on.
   goaway_due_ = true;
   SignalAll();
-  device().Touch(this);
+  device().connections().Touch(this);
   SendOwedControl();
 }
 
@@ -142,11 +153,8 @@ void Connection::OnCmEvent(const CmEvent& event) {
 
 void Connection::OnDisconnected(const absl::Status& reason) {
   // The connection manager may be faster than the completion queue.
-  // The number of polls is bounded, because other connections of the device may
-  // have completions without end.
-  uint32_t polls_left = calls_.WantsTheRest() ? device().PollsToEmpty() : 0;
-  while (!life().ending() && polls_left > 0 && device().Poll() > 0) {
-    --polls_left;
+  if (calls_.WantsTheRest()) {
+    device().PollToEmpty([this] { return !life().ending(); });
   }
   Close(reason);
 }
@@ -186,27 +194,18 @@ void Connection::FrameDamaged(absl::Span<const uint8_t> frame, uint32_t stated,
       frame.size() < sizeof(FrameHeader)
           ? "nothing"
           : FrameTypeName(HeaderIn<FrameHeader>(frame).type);
-  CloseDamaged(absl::StrCat("a frame of ", frame.size(), " bytes, ", type,
-                            " by its header",
-                            has_sums ? "" : ", too short for checksums"),
-               stated, found);
+  Refuse(DamageStatus(peer_,
+                      absl::StrCat("a frame of ", frame.size(), " bytes, ",
+                                   type, " by its header",
+                                   has_sums ? "" : ", too short for checksums"),
+                      stated, found));
 }
 
 void Connection::PartDamaged(absl::string_view part, uint64_t bytes,
                              uint32_t stated, uint32_t found) {
-  CloseDamaged(absl::StrCat(part, ", ", bytes, " bytes beside its frame"),
-               stated, found);
-}
-
-// DATA_LOSS has BeginClose() mark the BYE as kFlagDamaged, which needs no
-// credit: the last credits may have stood in the damaged frame.
-void Connection::CloseDamaged(absl::string_view what, uint32_t stated,
-                              uint32_t found) {
-  Refuse(absl::DataLossError(absl::StrCat(
-      "the connection with ", peer_,
-      " was closed because bytes were damaged on their way: ", what,
-      ", has the CRC32C 0x", absl::Hex(found, absl::kZeroPad8),
-      ", and was sent with 0x", absl::Hex(stated, absl::kZeroPad8))));
+  Refuse(DamageStatus(
+      peer_, absl::StrCat(part, ", ", bytes, " bytes beside its frame"), stated,
+      found));
 }
 
 // Ends the calls last: a call that is started from inside OnClosing() finds the

@@ -56,17 +56,10 @@ class Connection final : public FrameSender, public CmEventHandler {
   const std::string& peer() const { return peer_; }
   DeviceCounters& counters() { return counters_; }
   const EndpointOptions& options() const { return options_; }
-  const CmId& id() const { return id_; }
+  CmId& id() { return id_; }
   // Once the connection manager knows the peer.
   PeerFacts Facts() const;
 
-  // Takes the connection manager's next step, of a client or of a server.
-  absl::Status Connect(const ConnectionParameters& parameters) {
-    return id_.Connect(parameters);
-  }
-  absl::Status Accept(const ConnectionParameters& parameters) {
-    return id_.Accept(parameters);
-  }
   // Sets what RDMA CM leaves at values that we can't have: see the cause there.
   absl::Status FixQueuePair();
   // Lets go of the queue pair, so that the device touches no memory any more.
@@ -127,7 +120,7 @@ class Connection final : public FrameSender, public CmEventHandler {
   // that nothing waits any more.
   void NoteWaiting() {
     calls_wait_ = true;
-    device().Touch(this);
+    device().connections().Touch(this);
   }
   // Has that happen at the end of the poller's round, or at once if there is
   // none.
@@ -142,7 +135,6 @@ class Connection final : public FrameSender, public CmEventHandler {
   // Closes for a frame with that checksum, which should be another.
   void FrameDamaged(absl::Span<const uint8_t> frame, uint32_t stated,
                     uint32_t found);
-  void CloseDamaged(absl::string_view what, uint32_t stated, uint32_t found);
   void HandleControl(FrameType type, absl::Span<const uint8_t> frame);
   // Sends the control frames that are owed.
   void SendOwedControl();

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 
 #include "absl/base/optimization.h"
 #include "absl/strings/string_view.h"
@@ -31,7 +30,6 @@ class FrameSender : public DeviceConnection {
   FrameSender& operator=(const FrameSender&) = delete;
 
   PollerDevice& device() const { return device_; }
-  BufferPool& pool() const { return memory().pool(); }
   Poller& poller() const { return poller_; }
 
   ConnectionState state() const { return life_.state(); }
@@ -54,23 +52,14 @@ class FrameSender : public DeviceConnection {
     return ABSL_PREDICT_TRUE(!life_.ending()) &&
            credits_.CanSend(spare_credits) && send_.HasFrameRoom();
   }
-  // Frames that may be sent right now, and receives that are reserved for the
-  // peer.
-  uint32_t credits() const { return credits_.available(); }
-  uint32_t receive_window() const { return credits_.window(); }
-  // How many credits a new request leaves to frames that others wait for.
-  uint32_t RequestReserve() const { return credits_.RequestReserve(); }
+  CreditFlow& credit_flow() { return credits_; }
+  const CreditFlow& credit_flow() const { return credits_; }
   // CanSend() for a frame that nobody waits for: the peer hears nothing of it
   // when it can't.
   bool CanSendIdly() const {
-    return !life_.ending() && credits_.available() > RequestReserve() &&
+    return !life_.ending() &&
+           credits_.available() > credits_.RequestReserve() &&
            send_.HasFrameRoom();
-  }
-  // How many credits this side has used if it has none now: another number
-  // each time that there was one in between.
-  std::optional<uint64_t> SpentCredits() const {
-    if (credits_.has_credit()) return std::nullopt;
-    return credits_.used();
   }
   // Starts a credited frame of at most `bytes`; null unless CanSend() and there
   // is memory for it. What could not be sent waits: see
@@ -161,7 +150,6 @@ class FrameSender : public DeviceConnection {
   // Sends a frame of a type that has no fields of its own; false if it can't.
   bool SendControl(FrameType type, absl::string_view body = {},
                    uint8_t flags = 0);
-  CreditFlow& credit_flow() { return credits_; }
 
  protected:
   // The first three must outlive it, and `counters`.

@@ -16,14 +16,14 @@ FrameSender::FrameSender(Poller& poller, PollerDevice& device,
       poller_(poller),
       device_(device),
       life_(counters.connections),
-      send_(memory.send_buffers(), device.send_batches(),
-            device.shared_sends()),
+      send_(memory.send_buffers(), device.sending().batches,
+            device.sending().shared),
       continued_bytes_max_(std::min(continued_bytes_max, kContinuedBytesMax)) {}
 
 void FrameSender::Transition(ConnectionState state) {
   life_.Transition(state);
-  device_.Touch(this);
-  if (closed()) device_.NoteClosed();
+  device_.connections().Touch(this);
+  if (closed()) device_.set_any_closed(true);
 }
 
 void FrameSender::SetPeerLimits(const PeerLimits& limits) {
@@ -32,7 +32,7 @@ void FrameSender::SetPeerLimits(const PeerLimits& limits) {
 }
 
 void FrameSender::FlushNow() {
-  device_.Touch(this);
+  device_.connections().Touch(this);
   const int error = send_.Flush();
   if (ABSL_PREDICT_FALSE(error != 0)) FailPostSlow(error);
 }

@@ -49,7 +49,7 @@ bool SendMessageFrame(FrameSender& connection, uint32_t call_id,
   // Spares as many credits as a request does, so that CANCEL, LEASE and ARENA
   // find one.
   uint8_t* const out =
-      connection.BeginFrame(bytes, connection.RequestReserve());
+      connection.BeginFrame(bytes, connection.credit_flow().RequestReserve());
   if (out == nullptr) return false;
   std::memcpy(out, &header, sizeof(header));
   if (!body.empty()) {

@@ -166,7 +166,7 @@ StreamSent StreamWriter::SendData(FrameSender& connection, uint32_t call_id) {
   if (bytes == 0 && !last) return StreamSent::kNothing;
   uint8_t* const out =
       connection.BeginFrame(static_cast<uint32_t>(sizeof(FrameHeader)) + bytes,
-                            connection.RequestReserve());
+                            connection.credit_flow().RequestReserve());
   // The stream keeps its turn until there is a credit or a buffer.
   if (out == nullptr) return StreamSent::kBlocked;
   FrameHeader header = FrameSender::PlainHeader(FrameType::kData, call_id);

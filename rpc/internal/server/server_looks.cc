@@ -20,7 +20,7 @@ OpenCallStatus CallStatus(const transport::ServerCall& call,
                           const MethodRegistry& registry, uint64_t now) {
   OpenCallStatus status;
   status.peer = call.peer();
-  status.state = call.StateName();
+  status.state = transport::ServerCallStateName(call.state());
   if (call.is_handled()) {
     // From OnCall() until Finish() that is so, and this thread does both.
     const auto& handler = *static_cast<const HandlerCall*>(call.user());
@@ -58,8 +58,8 @@ ServerStatus StatusOf(const transport::ServerPoller& poller,
       status.connections.push_back(
           {connection.peer(), connection.device().name(),
            transport::ConnectionStateName(connection.state()),
-           each.open_calls(), connection.credits(),
-           connection.receive_window()});
+           each.open_calls(), connection.credit_flow().available(),
+           connection.credit_flow().window()});
     }
     if (each.open_calls() == 0) return;
     each.VisitCalls([&](const transport::ServerCall& call) {
