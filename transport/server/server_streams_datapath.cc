@@ -44,7 +44,8 @@ void ServerStreams::Fail(ServerCall* call) {
 void ServerStreams::HandleWindow(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<WindowHeader>(frame);
   ServerCall* const call = Find(header.frame.call_id);
-  if (call == nullptr) return;
+  // A stream that has failed may be over while the call waits for its READs.
+  if (call == nullptr || !call->stream()->is_open()) return;
   const char* const error =
       header.message_limit == 0
           ? call->stream()->OnWindow(header.limit)
