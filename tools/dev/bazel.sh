@@ -13,7 +13,8 @@ bazel_do() {
   bazel ${BAZEL_STARTUP_FLAGS:-} "$command" $flags "$@"
 }
 
-# Where Bazel puts programs in this mode, as a path that lasts.
+# bin_dir [OPTION...]: where Bazel puts programs in this mode, as a path that
+# lasts.
 bin_dir() {
-  bazel_do info "${MODE[@]}" bazel-bin 2>/dev/null
+  bazel_do info "${MODE[@]}" "$@" bazel-bin 2>/dev/null
 }

@@ -53,9 +53,12 @@ class CallPath(StyleCase):
                         for i in range(call_path.FILES_MAX + 1))
         code = {"f%d.cc" % i: "void F() {}\n"
                 for i in range(call_path.FILES_MAX + 1)}
-        self.refuses(items, "24 files and 24 lines", {**_CODE, **code})
-        self.refuses("1. `a.cc` `A::Run`: x.\n", "1 files and 3002 lines",
-                     {**_CODE, "a.cc": "void A::Run() {}\n" + "\n" * 3001})
+        self.refuses(items, "%d files and %d lines" % (len(code), len(code)),
+                     {**_CODE, **code})
+        most = call_path.LINES_MAX
+        self.refuses("1. `a.cc` `A::Run`: x.\n",
+                     "1 files and %d lines" % (most + 1),
+                     {**_CODE, "a.cc": "void A::Run() {}\n" + "\n" * most})
 
 
 if __name__ == "__main__":
