@@ -28,9 +28,10 @@ using testing_support::WordAfter;
 
 // A reply that leaves room in a region of 64 MiB.
 constexpr size_t kLargeReply = 60'000'000;
-// A request larger than the heap that a thread reserves, 64 MiB, and just
-// within the default limits of messages.
-constexpr size_t kLargeRequest = 67'500'000;
+// A message larger than the heap that a thread reserves, 64 MiB, and just
+// within the default limits of messages: one that fits may find that heap
+// empty.
+constexpr size_t kBeyondHeap = 67'500'000;
 
 // Limits the address space of `process` to `room` bytes more, while it lives.
 class AddressLimit {
@@ -111,7 +112,7 @@ TEST_F(AddressSpaceTest, AClientThatLacksItForRepliesSaysSo) {
 
 TEST_F(AddressSpaceTest, AServerThatLacksItForRequestsSaysSo) {
   EchoRequest request;
-  request.set_payload(std::string(kLargeRequest, 'x'));
+  request.set_payload(std::string(kBeyondHeap, 'x'));
   request.set_reply_bytes(1);
   const std::string complaints = CallUntilThereIsRoom(server_.pid(), request);
   EXPECT_THAT(complaints, HasSubstr("mmap"));
@@ -120,7 +121,7 @@ TEST_F(AddressSpaceTest, AServerThatLacksItForRequestsSaysSo) {
 
 TEST_F(AddressSpaceTest, AServerThatLacksItInAHandlerSaysSo) {
   EchoRequest request;
-  request.set_reply_bytes(kLargeReply);
+  request.set_reply_bytes(kBeyondHeap);
   EXPECT_THAT(CallUntilThereIsRoom(server_.pid(), request),
               HasSubstr("the handler ran out of memory"));
 }

@@ -6,9 +6,9 @@
 namespace verbena::transport {
 namespace {
 
-absl::Status OverShare() {
-  return absl::UnavailableError("the connection has its share of the memory");
-}
+// The connection has its share of the memory. Nobody reads the text of the
+// status, and a text would be allocated.
+absl::Status OverShare() { return absl::UnavailableError(""); }
 
 }  // namespace
 

@@ -65,7 +65,8 @@ bool ServerStreams::StartRead(uint32_t call_id, uint64_t number,
       call->stream_part().read_waits)
     return false;
   LongMessage read;
-  absl::Status status = absl::UnavailableError("others have waited for longer");
+  // Nobody reads the text, and a text would be allocated.
+  absl::Status status = absl::UnavailableError("");
   if (shared_.lines.memory.empty()) {
     status = shared_.memory.AllocateParts(message->message_bytes,
                                           message->attachment_bytes,

@@ -61,11 +61,11 @@ bool StreamInbox::Put(absl::Span<const uint8_t> messages) {
 
 // A message that came in parts is handed over without a copy if the reader has
 // taken all before it.
-bool StreamInbox::Put(base::ByteBuffer message) {
+bool StreamInbox::Put(base::ByteBuffer* message) {
   const MutexLock lock(mutex_);
   if (bytes_.empty()) {
-    bytes_.Swap(message);
-  } else if (!bytes_.Append(message.span())) {
+    bytes_.Swap(*message);
+  } else if (!bytes_.Append(message->span())) {
     return false;
   }
   StopWaiting();

@@ -51,9 +51,9 @@ class StreamInbox {
   // --- Poller thread only ---
 
   // Add whole messages, one message, and one that is long. False if there is
-  // no memory.
+  // no memory. The second may exchange `*message` for an empty buffer.
   [[nodiscard]] bool Put(absl::Span<const uint8_t> messages);
-  [[nodiscard]] bool Put(base::ByteBuffer message);
+  [[nodiscard]] bool Put(base::ByteBuffer* message);
   [[nodiscard]] bool PutLong(IncomingMessage message);
 
   // Begins to READ the long messages of which there is room for. May close the

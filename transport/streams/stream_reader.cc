@@ -162,7 +162,9 @@ void StreamReader::TakePart(absl::Span<const uint8_t>* body) {
   body->remove_prefix(bytes);
   if (bytes < missing) return;
   part_end_ = 0;
-  if (!inbox_.Put(std::exchange(part_, base::ByteBuffer()))) FailForMemory();
+  if (!inbox_.Put(&part_)) FailForMemory();
+  // The next message that comes in parts takes the memory again.
+  part_.Clear(kKeptBytes);
 }
 
 void StreamReader::FailForMemory() {

@@ -43,7 +43,9 @@ std::unique_ptr<EventQueue> EventQueue::Create() {
 void EventQueue::Raise(const Event& event) {
   {
     const base::MutexLock lock(mutex_);
-    events_.push_back(event);
+    if (spare_.empty()) spare_.emplace_back();
+    events_.splice(events_.end(), spare_, spare_.begin());
+    events_.back() = event;
   }
   Signal();
 }
@@ -54,7 +56,7 @@ bool EventQueue::Get(Event& event) {
     // The event may have been forgotten since its signal was given.
     if (events_.empty()) continue;
     event = events_.front();
-    events_.pop_front();
+    spare_.splice(spare_.begin(), events_, events_.begin());
     ++event.source->handed_out_;
     return true;
   }

@@ -5,7 +5,7 @@
 #define VERBENA_TRANSPORT_SOFT_BASE_EVENT_QUEUE_H_
 
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
@@ -76,7 +76,10 @@ class EventQueue {
 
   base::Mutex mutex_;
   base::CondVar acknowledged_;
-  std::deque<Event> events_ ABSL_GUARDED_BY(mutex_);
+  std::list<Event> events_ ABSL_GUARDED_BY(mutex_);
+  // Nodes for the next events, used again and again: a program that sleeps for
+  // each call allocates nothing for that.
+  std::list<Event> spare_ ABSL_GUARDED_BY(mutex_) = std::list<Event>(4);
 };
 
 }  // namespace verbena::soft

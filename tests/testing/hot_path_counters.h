@@ -5,12 +5,12 @@
 // that ask for it, and then do the same. Not for use under a sanitizer, which
 // replaces them too.
 
-#ifndef VERBENA_TESTS_INTEGRATION_HOT_PATH_COUNTERS_H_
-#define VERBENA_TESTS_INTEGRATION_HOT_PATH_COUNTERS_H_
+#ifndef VERBENA_TESTS_TESTING_HOT_PATH_COUNTERS_H_
+#define VERBENA_TESTS_TESTING_HOT_PATH_COUNTERS_H_
 
 #include <cstdint>
 
-namespace verbena::end_to_end {
+namespace verbena::testing_support {
 
 struct HotPathCounts {
   uint64_t allocations = 0;
@@ -23,6 +23,6 @@ void CountThisThread();
 // Returns the sum of the counts of all counted threads so far.
 HotPathCounts CountedSoFar();
 
-}  // namespace verbena::end_to_end
+}  // namespace verbena::testing_support
 
-#endif  // VERBENA_TESTS_INTEGRATION_HOT_PATH_COUNTERS_H_
+#endif  // VERBENA_TESTS_TESTING_HOT_PATH_COUNTERS_H_
