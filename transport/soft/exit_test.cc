@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <thread>
 
 #include "gtest/gtest.h"
 #include "transport/soft/device/soft_device.h"
@@ -23,9 +25,16 @@ long Threads() {
                        std::filesystem::directory_iterator());
 }
 
-// Called after those without a priority.
+// Called after those without a priority. The kernel lists a thread that was
+// joined for a moment more.
 [[gnu::destructor(101)]] void CountThreads() {
-  if (threads_before > 0 && Threads() != threads_before) _exit(kThreadsLeft);
+  if (threads_before == 0) return;
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (Threads() != threads_before) {
+    if (std::chrono::steady_clock::now() > deadline) _exit(kThreadsLeft);
+    std::this_thread::yield();
+  }
 }
 
 // Tools that look for leaks take what belongs to a thread for one.
