@@ -110,10 +110,10 @@ class ServerPoller final : private Pollable {
  private:
   struct Device {
     std::unique_ptr<PollerDevice> device;
-    std::unique_ptr<MemoryGauges> gauges;  // Gauges of its shared memory.
+    std::unique_ptr<MemoryGauges> gauges;  // They show its shared memory.
   };
 
-  // The progress of Stop().
+  // How far Stop() has come.
   struct Stopping {
     bool begun = false;
     bool closing = false;  // Every connection has been told to close.

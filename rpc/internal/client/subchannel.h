@@ -141,7 +141,7 @@ class Subchannel final : private transport::ClientConnection::Observer {
     // Time before which there is no attempt.
     absl::Time retry_time = absl::InfinitePast();
   };
-  // Fields that threads without the ownership read, beside the state.
+  // Facts for threads without the ownership, beside the state.
   struct Watched {
     std::string device;
     // The last failure was the target's or the options' fault.
