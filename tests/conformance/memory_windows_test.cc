@@ -314,14 +314,11 @@ TEST_F(MemoryWindowsTest, ADestroyedQueuePairTakesItsBindingsAlong) {
   b.qp = nullptr;
   ibv_mr* const bound = region;
   region = Verbs().reg_mr(b.pd, b.memory, 4096, 0);
-  const int error = Verbs().dereg_mr(bound);
-  if (Keeps(Promise::kADestroyedQueuePairTakesItsBindings)) {
-    EXPECT_EQ(error, 0);
-    return;
+  if (!Keeps(Promise::kADestroyedQueuePairTakesItsBindings)) {
+    // rxe would wait for 50 s before it answers EINVAL.
+    EXPECT_EQ(ibv_dealloc_mw(two), 0);
+    two = nullptr;
   }
-  EXPECT_EQ(error, EINVAL);
-  EXPECT_EQ(ibv_dealloc_mw(two), 0);
-  two = nullptr;
   EXPECT_EQ(Verbs().dereg_mr(bound), 0);
 }
 

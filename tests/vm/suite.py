@@ -133,7 +133,7 @@ class Step:
             tally.add_pass()
 
 
-def slowest(steps, share, count=25):
+def slowest(steps, share, count=10):
     """(seconds, name) of the test cases that took longest."""
     cases = []
     for step in steps:
