@@ -47,8 +47,8 @@ int ConnectedQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   if (to == IBV_QPS_RTR) JoinEngine();
   // The memory of a link that is detached, kept until WaitForPolls().
   std::optional<LinkMemory> memory;
-  if (to == IBV_QPS_RTR) {
-    BiasedLock::Guard polls(polling_lock());  // OpenLink() takes packets.
+  if (to == IBV_QPS_RTR || to == IBV_QPS_ERR) {
+    BiasedLock::Guard polls(polling_lock());  // EnterState() takes packets.
     if (!Change(from, to, attributes, mask, memory)) return EINVAL;
   } else if (!Change(from, to, attributes, mask, memory)) {
     return EINVAL;
@@ -119,6 +119,9 @@ std::optional<LinkMemory> ConnectedQueuePair::EnterState(ibv_qp_state to) {
     case IBV_QPS_RESET:
       return Reset();
     case IBV_QPS_ERR:
+      // A NIC has taken what has come by now, without being polled: requests
+      // that the peer has executed are not flushed.
+      if (Connected()) Drain();
       EnterError();
       return std::nullopt;
     case IBV_QPS_RTR:

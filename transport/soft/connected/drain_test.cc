@@ -106,5 +106,22 @@ TEST(DrainOfUnhurriedTest, NeedsNobodyToPollAtTheOtherEnd) {
   EXPECT_EQ(a.NextAsyncEvent(), IBV_EVENT_SQ_DRAINED);
 }
 
+TEST_F(DrainTest, WhatThePeerHasExecutedIsNotFlushed) {
+  for (uint64_t round = 0; round < 100; ++round) {
+    TestEnd from;
+    TestEnd to;
+    ConnectManually(from, to);
+    ASSERT_EQ(to.Receive(1, 0, 64), 0);
+    ASSERT_EQ(from.Send(2, 0, 8), 0);
+    ASSERT_EQ(to.Wait().status, IBV_WC_SUCCESS);
+    ibv_qp_attr attributes = {};
+    attributes.qp_state = IBV_QPS_ERR;
+    for (TestEnd* const end : {&to, &from}) {
+      ASSERT_EQ(end->verbs.modify_qp(end->qp, &attributes, IBV_QP_STATE), 0);
+    }
+    ASSERT_EQ(from.Wait().status, IBV_WC_SUCCESS) << round;
+  }
+}
+
 }  // namespace
 }  // namespace verbena::soft
