@@ -30,7 +30,7 @@ GRPC_TEST_PACKAGES=(python3-grpcio python3-protobuf)
 OBSERVING_PACKAGES=(libcivetweb-dev prometheus-cpp-dev)
 # What the status page is shown in by its test.
 BROWSER_PACKAGES=(chromium)
-# What counts the instructions of a call.
+# The profiler that counts the instructions of a call.
 TRACE_PACKAGES=(valgrind)
 FORMAT_PACKAGES=(clang-format git)
 # The headers are for a plugin of clang-tidy.

@@ -29,15 +29,15 @@ import callgrind  # noqa: E402
 from source_tree import SourceTree, functions  # noqa: E402
 
 FEW_CALLS, MANY_CALLS = 2000, 12000
-# Of the runs with as many calls, the one counts that has waited least.
+# The run that has waited least counts, of those with as many calls.
 ROUNDS = 3
 # A function that every call runs once. rpc_bench also makes calls that it does
 # not count.
 ONCE = {"client": "::BlockingUnaryCall(", "server": "::ServerImpl::OnCall("}
-# Of a line, in a call. Lines that only some calls run take less.
+# Instructions of a line in a call. Lines that only some calls run have fewer.
 RUN_MIN = 0.9
-# Of a file, in a call. The document need not name a file with fewer, nor those
-# that have no part in a call of their own.
+# Instructions of a file in a call. The document need not name a file with
+# fewer, nor those that have no part in a call of their own.
 NAMED_MIN = 20
 UNNAMED = ("transport/base/", "transport/soft/")
 OURS = ("proto/", "rpc/", "transport/")
