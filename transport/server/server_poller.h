@@ -113,7 +113,7 @@ class ServerPoller final : private Pollable {
     std::unique_ptr<MemoryGauges> gauges;  // They show its shared memory.
   };
 
-  // How far Stop() has come.
+  // The progress of Stop().
   struct Stopping {
     bool begun = false;
     bool closing = false;  // Every connection has been told to close.

@@ -19,18 +19,9 @@
 
 namespace verbena::internal {
 
-// The processor's counter costs less than the clock. Only some calls are timed:
-// see CallSampler.
-OpenCall::OpenCall(OpenCalls* calls, const char* method_name,
-                   uint64_t method_id, ClientContext* context, bool has_context,
-                   bool streams)
-    : context_(context),
-      has_context_(has_context),
-      streams_(streams),
-      calls_(calls),
-      method_name_(method_name),
-      begun_(calls->sampler().IsNextTimed() ? base::CycleNow() : 0) {
-  request_.method_id = method_id;
+// The counter costs less than the clock. CallSampler chooses which are timed.
+uint64_t OpenCall::BeginTiming(OpenCalls* calls) {
+  return calls->sampler().IsNextTimed() ? base::CycleNow() : 0;
 }
 
 // Fills in what the transport reads of the context, then opens it to

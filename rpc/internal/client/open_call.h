@@ -118,7 +118,15 @@ class OpenCall : public transport::ClientCall,
  protected:
   // `has_context`: the context is reserved for this call already.
   OpenCall(OpenCalls* calls, const char* method_name, uint64_t method_id,
-           ClientContext* context, bool has_context, bool streams);
+           ClientContext* context, bool has_context, bool streams)
+      : context_(context),
+        has_context_(has_context),
+        streams_(streams),
+        calls_(calls),
+        method_name_(method_name),
+        begun_(BeginTiming(calls)) {
+    request_.method_id = method_id;
+  }
   ~OpenCall() = default;
 
   // Makes the call's interceptors, before the call is prepared. Returns false
@@ -182,6 +190,7 @@ class OpenCall : public transport::ClientCall,
     OpenCall* const call_;
   };
 
+  static uint64_t BeginTiming(OpenCalls* calls);
   void ChangeSendsName();
   // Has the head (see WriteHead()), of so many bytes, go in the REQUEST if it
   // fits there, else before it.
