@@ -352,7 +352,12 @@ void ConnectionHandshake::HandleEnd(CmEndpoint& endpoint,
   }
   if (state == CmState::kRequested) return;  // Accept() will tell the user.
   if (endpoint.qp != nullptr) {
-    ConnectedQueuePair::From(endpoint.qp)->OnPeerGone();
+    ConnectedQueuePair& queue_pair = *ConnectedQueuePair::From(endpoint.qp);
+    if (state == CmState::kClosed) {
+      queue_pair.OnPeerLeft();
+    } else {
+      queue_pair.OnPeerGone();
+    }
   }
   if (state == CmState::kClosed) return;
   endpoint.Transition(CmState::kClosed);

@@ -14,6 +14,7 @@
 
 #include "absl/time/clock.h"
 #include "transport/soft/cm/cm_test_end.h"
+#include "transport/soft/device/soft_device.h"
 
 namespace verbena::soft {
 namespace {
@@ -203,6 +204,21 @@ TEST_F(ConnectionManagerTest, GivesUpOnAServerThatNeverAnswers) {
   // The server learns that the client has given up when it answers at last.
   EXPECT_TRUE(server_.Accept("").ok());
   server_.Expect(RDMA_CM_EVENT_UNREACHABLE);
+}
+
+// The program hears of the end by DISCONNECTED, which it has yet to read: its
+// receives are not flushed before it acts.
+TEST_F(ConnectionManagerTest, APeerThatHasDisconnectedAndGoneFlushesNothing) {
+  Connect(server_.Listen("127.0.0.1:0"));
+  server_.PostReceive();
+  client_.ExpectOk(client_.id().Disconnect());
+  client_.Hangup();
+  // Afterwards the engine has seen the end of the client's socket.
+  SoftDevice::Get().engine().RunAndCatchUp([] {}, std::chrono::seconds(10));
+  EXPECT_EQ(server_.QpState(), IBV_QPS_RTS);
+  server_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  server_.ExpectOk(server_.id().Disconnect());
+  EXPECT_EQ(server_.Complete(), IBV_WC_WR_FLUSH_ERR);
 }
 
 TEST_F(ConnectionManagerTest, KeepsOrderBetweenVerbs) {

@@ -149,6 +149,24 @@ void ConnectedQueuePair::OnPeerGone() {
   EnterError();
 }
 
+// A NIC's queue pair stays as it is until its program acts. The program may not
+// have read the event yet, and must not find its receives flushed before that.
+// Requests that wait for an answer would only fail later.
+void ConnectedQueuePair::OnPeerLeft() {
+  bool waits = false;
+  {
+    BiasedLock::Guard polls(polling_lock());
+    BiasedLock::Guard lock(lock_);
+    if (Connected()) Drain();
+    waits = requester().has_unfinished();
+  }
+  if (waits) {
+    OnPeerGone();
+  } else {
+    OnManualLinkEnd();
+  }
+}
+
 // Runs on the engine's thread, which must not block: whoever holds the mutex
 // may be in Modify() and wait for another process to take its offer of a link.
 void ConnectedQueuePair::TakeAwaitedLink() {

@@ -81,6 +81,10 @@ class ConnectedQueuePair final : public QueuePair {
   // what is outstanding with IBV_WC_RETRY_EXC_ERR and enters ERR.
   void OnPeerGone();
 
+  // As OnPeerGone(), but the peer has said before that it disconnects. Without
+  // outstanding requests the queue pair goes on without a link.
+  void OnPeerLeft();
+
   // The socket of a link that was made manually has reached its end. Delivers
   // what the peer had sent before; then the queue pair goes on without a link.
   void OnManualLinkEnd();
