@@ -76,10 +76,14 @@ bool WaiterBell::RingByName(const Name& name, const Ring& ring) {
 // The bell's own socket sends the ring, so no other descriptor is needed.
 bool WaiterBell::RingOwn() const { return SendRing(fd(), name_, Ring()); }
 
-bool WaiterBell::Take(Ring& ring) const {
+bool WaiterBell::Take(Ring& ring) const { return Take(ring, 0); }
+
+bool WaiterBell::TryTake(Ring& ring) const { return Take(ring, MSG_DONTWAIT); }
+
+bool WaiterBell::Take(Ring& ring, int flags) const {
   // MSG_TRUNC makes the kernel return the whole length, so that a longer
   // datagram is no ring either.
-  const ssize_t got = ::recv(fd(), &ring, sizeof(ring), MSG_TRUNC);
+  const ssize_t got = ::recv(fd(), &ring, sizeof(ring), MSG_TRUNC | flags);
   if (got != sizeof(ring)) ring = {0, kNobody};
   return got >= 0;
 }

@@ -54,8 +54,12 @@ class WaiterBell {
   // with the number kNobody, because it took room as well.
   static constexpr uint64_t kNobody = ~uint64_t{0};
   bool Take(Ring& ring) const;
+  // As Take(), but never waits.
+  bool TryTake(Ring& ring) const;
 
  private:
+  bool Take(Ring& ring, int flags) const;
+
   WaiterBell(base::UniqueFd socket, const Name& name)
       : socket_(std::move(socket)), name_(name) {}
 

@@ -22,6 +22,7 @@
 #include "transport/soft/cm/cm_state.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
+#include "transport/soft/link/link_driver.h"
 
 namespace verbena::soft {
 
@@ -52,6 +53,7 @@ struct HalfOpenConnection {
   // The peer's address if it is on another host; empty if it is on this one,
   // where its socket tells.
   base::SocketAddress remote;
+  std::shared_ptr<LinkDriver> driver;  // Of a peer on another host.
 };
 
 // The most CONNECT_REQUEST events that a listener may have unread, and what
@@ -80,6 +82,9 @@ struct ConnectionRecord {
   CmQueuePairTerms terms;
   // The memory of the link, until the queue pair takes it over.
   std::optional<LinkMemory> link;
+  // Carries the link, if the peer is on another host, until the queue pair
+  // takes it over.
+  std::shared_ptr<LinkDriver> driver;
   // The socket has reached its end, or what came from it was garbage.
   bool peer_gone = false;
   // Whose process has the other end of the socket; nothing for a relay of our

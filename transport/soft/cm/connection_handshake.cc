@@ -377,7 +377,8 @@ int ConnectionHandshake::ConnectQueuePair(CmEndpoint& endpoint, LinkSide side,
     // Before the queue pair gets ready: packets of the peer wait in the ring
     // until then.
     queue_pair.AttachLink(*std::move(endpoint.connection.link), side,
-                          endpoint.socket.get());
+                          endpoint.socket.get(),
+                          std::move(endpoint.connection.driver));
   }
   endpoint.connection.link.reset();
   return MoveToReadyToSend(endpoint.qp, TermsOf(endpoint));

@@ -77,7 +77,7 @@ void ConnectionListener::OnIncoming(CmEndpoint& listener,
     base::UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr,
                                     SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket.valid() && users_.AllowsPeerOf(socket.get())) {
-      AddHalfOpen(listener, {std::move(socket), {}}, closing);
+      AddHalfOpen(listener, {std::move(socket), {}, nullptr}, closing);
       continue;
     }
     if (socket.valid()) {
@@ -217,9 +217,12 @@ void ConnectionListener::AddRemote(CmEndpoint& listener, ForeignFd tcp,
     return;
   }
   caller->address.set_port(caller->preamble.source_port);
-  AddHalfOpen(listener, {base::UniqueFd(sockets[0]), caller->address}, closing);
-  network_.Accept(std::move(tcp), caller->preamble,
-                  {std::nullopt, LinkSide::kFirst, base::UniqueFd(sockets[1])});
+  std::shared_ptr<LinkDriver> driver = network_.Accept(
+      std::move(tcp), caller->preamble,
+      {std::nullopt, LinkSide::kFirst, base::UniqueFd(sockets[1])});
+  AddHalfOpen(listener,
+              {base::UniqueFd(sockets[0]), caller->address, std::move(driver)},
+              closing);
 }
 
 void ConnectionListener::Refuse(int socket) {
@@ -276,6 +279,7 @@ void ConnectionListener::TakeRequest(CmEndpoint& listener, CmReceived& received,
                              .rnr_retry_count = request.rnr_retry_count};
   if (!relayed) child->connection.peer_user = PeerUsers::UserOf(socket.get());
   child->connection.link = *std::move(link);
+  child->connection.driver = std::move(half_open.driver);
   // From now on the socket has the callback of the endpoint in place of that of
   // the half-open connection. Both run on this thread, so no call falls
   // between.

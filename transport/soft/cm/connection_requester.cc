@@ -135,7 +135,7 @@ int ConnectionRequester::ConnectToHost(CmEndpoint& endpoint) {
   preamble.purpose = TcpPurpose::kConnectionManager;
   preamble.source_port = endpoint.Local().port();
   preamble.destination_port = endpoint.Peer().port();
-  network_.Connect(
+  endpoint.connection.driver = network_.Connect(
       endpoint.Local(), endpoint.Peer(), preamble,
       {std::nullopt, LinkSide::kSecond, base::UniqueFd(sockets[1])});
   return 0;

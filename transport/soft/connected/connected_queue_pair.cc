@@ -45,9 +45,10 @@ ConnectedQueuePair::~ConnectedQueuePair() {
 }
 
 void ConnectedQueuePair::AttachLink(LinkMemory memory, LinkSide side,
-                                    int socket_fd) {
+                                    int socket_fd,
+                                    std::shared_ptr<LinkDriver> driver) {
   if (finder_ != nullptr) finder_->RefuseOffers();
-  UseLink(std::move(memory), side, socket_fd);
+  UseLink(std::move(memory), side, socket_fd, std::move(driver));
 }
 
 void ConnectedQueuePair::ConnectManuallyAtOnce() {
@@ -56,9 +57,14 @@ void ConnectedQueuePair::ConnectManuallyAtOnce() {
 }
 
 void ConnectedQueuePair::UseLink(LinkMemory memory, LinkSide side,
-                                 int socket_fd) {
+                                 int socket_fd,
+                                 std::shared_ptr<LinkDriver> driver) {
   BiasedLock::Guard lock(lock_);
   link().Attach(std::move(memory), side, socket_fd);
+  if (driver != nullptr) {
+    driven_.Start(std::move(driver), this, recv_cq_,
+                  /*watch=*/&send_cq_ == &recv_cq_);
+  }
   if (CompletionChannel* const channel = recv_cq_.channel_or_null()) {
     link().SetBell(channel->bell(), qp_num);
   }
@@ -76,6 +82,7 @@ void ConnectedQueuePair::DetachLink() {
 std::optional<LinkMemory> ConnectedQueuePair::Detach() {
   idle_watch_.End();
   held_link_.GiveBack();
+  driven_.Stop();
   if (!link().attached()) return std::nullopt;
   asleep_ = false;  // There is nobody left to ring, and nothing to wake up.
   return link().Detach();
@@ -111,6 +118,11 @@ void ConnectedQueuePair::EnterError(std::optional<ibv_event_type> event) {
   requester().Flush();
   responder().Flush();
   link().SetState(kLinkClosed);
+  if (driven_.active()) {
+    // Whether or not somebody waits at the channel, the driver goes on alone.
+    driven_.Sleep(/*somebody_waits=*/false);
+    driven_.UpdateInterest(/*connected=*/false);
+  }
   if (event.has_value()) RaiseEvent(*event);
   // In ERR it takes nothing more from the shared queue, whose receives it does
   // not flush.

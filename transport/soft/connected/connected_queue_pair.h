@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "transport/base/mutex.h"
 #include "transport/soft/base/biased_lock.h"
+#include "transport/soft/connected/driven_link.h"
 #include "transport/soft/connected/engine_notes.h"
 #include "transport/soft/connected/held_link.h"
 #include "transport/soft/connected/link_finder.h"
@@ -61,8 +62,11 @@ class ConnectedQueuePair final : public QueuePair {
   // peer it sends the byte kDoorbell on `socket_fd`, a connected SOCK_SEQPACKET
   // socket, borrowed until DetachLink(). Call it before the transition to RTR:
   // packets of the peer wait in the ring until then. Peers that would connect
-  // it manually are refused until it is reset. REQUIRES: no link is attached.
-  void AttachLink(LinkMemory memory, LinkSide side, int socket_fd);
+  // it manually are refused until it is reset. `driver` carries the link to
+  // another host; null if the peer is on this one. REQUIRES: no link is
+  // attached.
+  void AttachLink(LinkMemory memory, LinkSide side, int socket_fd,
+                  std::shared_ptr<LinkDriver> driver = nullptr);
 
   // Called in place of AttachLink() if the user of the peer's queue pair drives
   // it. With RTR this queue pair is then connected as if manually, but without
@@ -90,8 +94,8 @@ class ConnectedQueuePair final : public QueuePair {
   void OnManualLinkEnd();
 
   // As AttachLink(), for a link that was made manually.
-  void UseLink(LinkMemory memory, LinkSide side, int socket_fd)
-      ABSL_LOCKS_EXCLUDED(lock_);
+  void UseLink(LinkMemory memory, LinkSide side, int socket_fd,
+               std::shared_ptr<LinkDriver> driver) ABSL_LOCKS_EXCLUDED(lock_);
 
   // For soft_faults.h, which acts on these two.
   HeldLink& held_link() { return held_link_; }
@@ -107,6 +111,8 @@ class ConnectedQueuePair final : public QueuePair {
   bool PrepareToSleep() override;
   bool LookAgain() override;
   void AnswerBell(const WaiterBell::Ring& ring) override;
+  void PollStream() override;
+  void AnswerStream() override;
   void OnSendPolled(uint32_t count) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
     requester().Free(count);  // Allowed on any thread, without the lock.
   }
@@ -127,6 +133,7 @@ class ConnectedQueuePair final : public QueuePair {
 
   // Runs the protocol once.
   void Run() override;
+  void RunLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
   BiasedLock& polling_lock()
       ABSL_LOCK_RETURNED(recv_cq_.queue_pairs().polling_lock()) {
@@ -171,6 +178,10 @@ class ConnectedQueuePair final : public QueuePair {
   // Runs the protocol once; whether anything arrived.
   bool Progress() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void Transmit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  // To and from another host (connected_queue_pair_stream.cc).
+  void ReceiveStream() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  bool SendStream(bool more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void SleepOverStream() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void AfterTransmit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void SetDraining(bool draining) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void TellEngine() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
@@ -250,6 +261,9 @@ class ConnectedQueuePair final : public QueuePair {
   bool path_up_ ABSL_GUARDED_BY(lock_) = true;
   ReceiveSource receives_ ABSL_GUARDED_BY(lock_);
   PacketExchange exchange_ ABSL_GUARDED_BY(lock_);
+  DrivenLink driven_ ABSL_GUARDED_BY(lock_);
+  // The socket is ready, or polls do not look at it.
+  bool stream_ready_ ABSL_GUARDED_BY(lock_) = false;
   // The peer has been asked to ring.
   bool asleep_ ABSL_GUARDED_BY(lock_) = false;
   // The engine is going to call OnTick() by the clock.

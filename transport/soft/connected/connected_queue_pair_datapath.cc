@@ -82,6 +82,11 @@ int ConnectedQueuePair::PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 // thread that has the lock, because the next poll makes the pass.
 void ConnectedQueuePair::Run() {
   if (!lock_.try_lock()) return;
+  RunLocked();
+  lock_.unlock();
+}
+
+void ConnectedQueuePair::RunLocked() {
   if (asleep_ && !AnyQueueArmed() && ++polls_asleep_ >= kPollsToWakeUp) {
     WakeUp();
   }
@@ -91,7 +96,6 @@ void ConnectedQueuePair::Run() {
     WatchIfIdle();
   }
   TellEngine();
-  lock_.unlock();
 }
 
 // Lets polls return without taking the lock until the peer has something new,
@@ -100,7 +104,8 @@ void ConnectedQueuePair::Run() {
 // those of the receive queue: so there is no watch then.
 void ConnectedQueuePair::WatchIfIdle() {
   if (!Connected() || asleep_ || exchange_.has_unsent() ||
-      &send_cq_ != &recv_cq_) {
+      &send_cq_ != &recv_cq_ ||
+      (driven_.active() && !driven_.watched_by_polls())) {
     idle_watch_.End();
     return;
   }
@@ -111,6 +116,7 @@ void ConnectedQueuePair::WatchIfIdle() {
 // beside them is read only if none came.
 bool ConnectedQueuePair::Progress() {
   if (!Connected()) return false;
+  if (ABSL_PREDICT_FALSE(driven_.active())) ReceiveStream();
   const PacketExchange::Taken taken = exchange_.TakePackets();
   if (ABSL_PREDICT_FALSE(taken == PacketExchange::Taken::kBroken)) {
     EnterError(IBV_EVENT_QP_FATAL);
@@ -137,9 +143,13 @@ bool ConnectedQueuePair::Progress() {
 // must ring when it has made room.
 void ConnectedQueuePair::Transmit() {
   if (!Connected()) return;
-  const bool more = exchange_.Transmit();
+  bool more = exchange_.Transmit();
   if (checks_after_transmit_) AfterTransmit();
-  if (asleep_ && exchange_.has_unsent()) AskForRoomSlow();
+  if (ABSL_PREDICT_FALSE(driven_.active())) {
+    more = SendStream(more);
+  } else if (asleep_ && exchange_.has_unsent()) {
+    AskForRoomSlow();
+  }
   link().RingIfNeeded();
   // The next poll goes on where this pass has ended; when nobody polls, the
   // engine does.

@@ -63,6 +63,7 @@ void ConnectedQueuePair::AnswerBell(const WaiterBell::Ring& ring) {
 void ConnectedQueuePair::AnswerRing() {
   NotePath();
   if (!Connected()) return;
+  driven_.TryActivate();
   if (parking().parked) recv_cq_.queue_pairs().Return(this);
   if (asleep_) Sleep();  // Otherwise somebody polls, and sees it without this.
   if (asleep_ && exchange_.TransferUnderWay()) {
@@ -96,6 +97,10 @@ bool ConnectedQueuePair::PrepareToSleep() {
   // Nobody polls a queue pair that is parked, so everything must ring for the
   // engine.
   const uint32_t wanted = parks_ ? exchange_.WantedSleep() : WantedSleep();
+  if (driven_.active()) {
+    SleepOverStream();
+    return false;
+  }
   if (asleep_ && link().sleep() == wanted) return false;
   asleep_ = true;
   idle_watch_.End();
@@ -160,10 +165,15 @@ uint32_t ConnectedQueuePair::WantedSleep() const {
 // the engine answers must not put off the moment when the queue pair wakes up.
 void ConnectedQueuePair::Sleep() {
   if (!asleep_ || AnyQueueArmed()) polls_asleep_ = 0;
-  asleep_ = true;
-  idle_watch_.End();
-  link().SetSleep(WantedSleep());
-  LinkEnd::FenceAfterSleep();
+  driven_.TryActivate();
+  if (driven_.active()) {
+    SleepOverStream();
+  } else {
+    asleep_ = true;
+    idle_watch_.End();
+    link().SetSleep(WantedSleep());
+    LinkEnd::FenceAfterSleep();
+  }
   Drain();
 }
 
@@ -190,6 +200,7 @@ void ConnectedQueuePair::AskForRoomSlow() {
 void ConnectedQueuePair::WakeUp() {
   asleep_ = false;
   link().SetSleep(kAwake);
+  if (driven_.active()) driven_.WakeUp();
   // From now on the engine looks in now and then. If it does so already, it is
   // not kicked, because a kick is a system call and wakes the engine's thread.
   if (!std::exchange(engine_looks_, true)) device_.engine().Kick(this);
@@ -288,6 +299,7 @@ bool ConnectedQueuePair::Serve(TimePoint now) {
     asleep_ = true;
     idle_watch_.End();
     link().SetSleep(kAwake);
+    if (driven_.active()) driven_.WakeUp();
     Progress();
     if (Connected() && exchange_.TransferUnderWay()) {
       if (link().position() != before) {

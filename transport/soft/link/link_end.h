@@ -61,6 +61,12 @@ class LinkEnd {
 
   Incoming Peek(Packet& packet);
   void Consume(const Packet& packet);
+  // Whether Peek() finds something.
+  bool has_incoming() const {
+    return HeaderAt(in_, own_progress_.consumed)
+               .stamp.load(std::memory_order_relaxed) ==
+           secret_ + own_progress_.consumed;
+  }
 
   // Progress.
 

@@ -48,7 +48,8 @@ void ManualLink::Start(Engine& engine, ConnectedQueuePair& queue_pair) {
   queue_pair_ = &queue_pair;
   // Before the socket is watched: a doorbell is for a queue pair that has the
   // link.
-  queue_pair.UseLink(std::move(memory_), side_, socket_.get());
+  queue_pair.UseLink(std::move(memory_), side_, socket_.get(),
+                     std::move(driver_));
   engine.WatchWhenPossible(socket_.get(), [this] { OnReadable(); });
 }
 

@@ -11,6 +11,7 @@
 #include "transport/soft/base/engine.h"
 #include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/link/link.h"
+#include "transport/soft/link/link_driver.h"
 
 namespace verbena::soft {
 
@@ -45,6 +46,11 @@ class ManualLink {
   // anything into the socket.
   void set_received() { received_ = true; }
 
+  // For a link to another host: what carries it.
+  void set_driver(std::shared_ptr<LinkDriver> driver) {
+    driver_ = std::move(driver);
+  }
+
   // Whether somebody still holds the other end.
   bool HasPeer() const;
 
@@ -59,6 +65,7 @@ class ManualLink {
   const LinkSide side_;
   base::UniqueFd socket_;
   bool received_ = false;
+  std::shared_ptr<LinkDriver> driver_;
   Engine* engine_ = nullptr;  // These two are null until started.
   ConnectedQueuePair* queue_pair_ = nullptr;
 };

@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "transport/base/mutex.h"
+#include "transport/base/unique_fd.h"
 #include "transport/soft/base/event_queue.h"
 #include "transport/soft/base/live_handles.h"
 #include "transport/soft/base/waiter_bell.h"
@@ -23,11 +24,12 @@ class CompletionQueue;
 
 // Where completion queues that were armed raise their events.
 //
-// Its descriptor is a bell (waiter_bell.h), which peers ring as well: the
-// thread that waits for an event is woken by the peer itself, and looks for the
-// completion itself. So get_cq_event runs the queue pair that a peer rang for;
-// if no completion comes of that, there is no event, although the descriptor
-// was readable.
+// Its descriptor is an epoll instance with a bell (waiter_bell.h), which peers
+// of this host ring as well, and with the sockets that lead to peers of other
+// hosts. So the thread that waits for an event is woken by the peer itself, and
+// looks for the completion itself: get_cq_event runs the queue pairs that a
+// peer rang for, or whose sockets are ready. If no completion comes of that,
+// there is no event, although the descriptor was readable.
 //
 // The context outlives it, and it outlives its completion queues. Thread-safe.
 class CompletionChannel final : public ibv_comp_channel {
@@ -44,29 +46,46 @@ class CompletionChannel final : public ibv_comp_channel {
 
   // The name of the bell that the peers of queue pairs are to ring.
   const WaiterBell::Name& bell() const { return events_.bell(); }
+  int bell_fd_for_testing() const { return events_.bell_fd(); }
 
   // For completion queues, in their constructor and destructor. After Remove()
   // rings do not reach `queue` any more.
   void Add(CompletionQueue* queue) { events_.Add(queue); }
   void Remove(CompletionQueue* queue) { events_.Remove(queue); }
+  // From now on a thread that waits is also woken by `streams`, the descriptor
+  // of the StreamWatch of a completion queue. Returns 0 or an errno.
+  int WatchStreams(int streams) { return events_.WatchStreams(streams); }
 
  private:
   // The events of the channel, with a bell for a descriptor.
   class Events final : public EventQueue {
    public:
-    explicit Events(std::unique_ptr<WaiterBell> bell)
-        : EventQueue(bell->fd()), bell_(std::move(bell)) {}
+    Events(base::UniqueFd epoll_fd, std::unique_ptr<WaiterBell> bell)
+        : EventQueue(epoll_fd.get()),
+          epoll_fd_(std::move(epoll_fd)),
+          bell_(std::move(bell)) {}
 
     const WaiterBell::Name& bell() const { return bell_->name(); }
+    int bell_fd() const { return bell_->fd(); }
     void Add(CompletionQueue* queue) ABSL_LOCKS_EXCLUDED(mutex_);
     void Remove(CompletionQueue* queue) ABSL_LOCKS_EXCLUDED(mutex_);
+    int WatchStreams(int streams);
 
    private:
     void Signal() override;
     void Ring(int count);
     bool TakeSignal() override;
+    bool TakeRing(const WaiterBell::Ring& ring);
+    bool Wait();
     bool Answer(const WaiterBell::Ring& ring) ABSL_LOCKS_EXCLUDED(mutex_);
+    // Whether a socket was ready, and whether that has raised an event.
+    enum class Answered { kNothing, kNoEvent, kEvent };
+    Answered AnswerStreams() ABSL_LOCKS_EXCLUDED(mutex_);
+    bool EndAnswer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+    const base::UniqueFd epoll_fd_;
+    // Whether a completion queue has, or had, peers on other hosts.
+    std::atomic<bool> has_streams_{false};
     const std::unique_ptr<WaiterBell> bell_;
     // Signals that the bell had no room for. The thread that makes room gives
     // them.
@@ -83,7 +102,8 @@ class CompletionChannel final : public ibv_comp_channel {
     int raised_ = 0;  // Used by the thread that answers alone.
   };
 
-  CompletionChannel(Context& context, std::unique_ptr<WaiterBell> bell);
+  CompletionChannel(Context& context, base::UniqueFd epoll_fd,
+                    std::unique_ptr<WaiterBell> bell);
 
   Events events_;
   std::atomic<int> children_{0};

@@ -53,11 +53,14 @@ class CompletionChannelTest : public testing::Test {
   CompletionChannelTest()
       : stranger_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     fcntl(end_.channel->fd, F_SETFL, O_NONBLOCK);
-    EXPECT_EQ(getsockname(end_.channel->fd, reinterpret_cast<sockaddr*>(&name_),
+    EXPECT_EQ(getsockname(BellFd(), reinterpret_cast<sockaddr*>(&name_),
                           &name_length_),
               0);
   }
 
+  int BellFd() const {
+    return CompletionChannel::From(end_.channel)->bell_fd_for_testing();
+  }
   bool SendGarbage(size_t bytes) const {
     static constexpr char kGarbage[64] = {};
     return sendto(stranger_.get(), kGarbage, bytes, MSG_DONTWAIT,
@@ -113,8 +116,7 @@ TEST_F(CompletionChannelTest, WhoeverTakesGarbageGivesTheSignalThatIsOwed) {
 TEST_F(CompletionChannelTest, NoEventIsLostWhenTheBellIsFull) {
   constexpr int kEvents = 20000;
   const int small = 1;
-  ASSERT_EQ(setsockopt(end_.channel->fd, SOL_SOCKET, SO_SNDBUF, &small,
-                       sizeof(small)),
+  ASSERT_EQ(setsockopt(BellFd(), SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
             0);
   std::atomic<bool> over{false};
   std::thread raises([this] {

@@ -54,6 +54,14 @@ bool PolledQueuePairs::AnswerBell(const WaiterBell::Ring& ring) {
   return true;
 }
 
+bool PolledQueuePairs::AnswerStreams() {
+  BiasedLock::Guard lock(polling_lock_);
+  StreamWatch::Ready ready;
+  const auto found = streams_.Look(ready);
+  for (QueuePair* const qp : found) qp->AnswerStream();
+  return !found.empty();
+}
+
 void PolledQueuePairs::Park(QueuePair* qp) {
   qp->parking().parked.store(true, std::memory_order_relaxed);
   std::erase(polled_, qp);

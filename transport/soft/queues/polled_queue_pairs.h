@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "transport/soft/base/biased_lock.h"
 #include "transport/soft/base/waiter_bell.h"
+#include "transport/soft/queues/stream_watch.h"
 
 namespace verbena::soft {
 
@@ -53,6 +54,15 @@ class PolledQueuePairs {
   // answer it. Returns whether that is one of these.
   bool AnswerBell(const WaiterBell::Ring& ring);
 
+  // Sockets of queue pairs whose peers are on other hosts.
+  StreamWatch& streams() { return streams_; }
+  // Runs the queue pairs whose sockets are ready, for a thread that waits.
+  // Returns whether there were any.
+  bool AnswerStreams();
+  // Whether a poll is to look at the sockets all at once. A single one is
+  // looked at by its queue pair.
+  bool watches_streams() const { return streams_.count() > 1; }
+
   // Whether there are so many that silent ones are worth parking.
   bool crowded() const {
     return count_.load(std::memory_order_relaxed) > kPolledAlways;
@@ -72,6 +82,7 @@ class PolledQueuePairs {
  private:
   static constexpr uint32_t kPolledAlways = 8;
 
+  void RunReadyStreams() ABSL_EXCLUSIVE_LOCKS_REQUIRED(polling_lock_);
   void TakeBack() ABSL_EXCLUSIVE_LOCKS_REQUIRED(polling_lock_);
 
   BiasedLock polling_lock_;
@@ -79,6 +90,8 @@ class PolledQueuePairs {
   std::vector<QueuePair*> members_ ABSL_GUARDED_BY(polling_lock_);
   std::vector<QueuePair*> polled_ ABSL_GUARDED_BY(polling_lock_);
   std::atomic<uint32_t> count_{0};  // How many are in members_.
+  StreamWatch streams_;
+  uint32_t runs_ ABSL_GUARDED_BY(polling_lock_) = 0;
   // The head of the list of queue pairs that are to be polled again.
   std::atomic<QueuePair*> returning_{nullptr};
 };

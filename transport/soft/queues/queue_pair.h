@@ -55,6 +55,11 @@ class QueuePair : public QueuePairHandle, public DeviceQueuePair {
     if (!idle_watch_.NothingNew()) Run();
   }
 
+  // Its socket, which leads to another host, is ready: for a poll, and for a
+  // thread that waits. REQUIRES: the polling lock is held.
+  virtual void PollStream() {}
+  virtual void AnswerStream() {}
+
   // A completion queue has been armed: from now on the queue pair notices what
   // there is to do though nobody polls. PrepareToSleep() returns whether a
   // fence is needed before LookAgain() looks for what came before it.

@@ -29,17 +29,18 @@ Network::Running& Network::running() const {
 
 void Network::OpenPort() { running().port_switch.Start(); }
 
-void Network::Connect(const base::SocketAddress& source,
-                      base::SocketAddress host, const TcpPreamble& preamble,
-                      RelayLink link) {
+std::shared_ptr<LinkDriver> Network::Connect(const base::SocketAddress& source,
+                                             base::SocketAddress host,
+                                             const TcpPreamble& preamble,
+                                             RelayLink link) {
   base::SocketAddress from = source;
   // The port is that of an identifier, if any, and no TCP port of this host:
   // the preamble carries it.
   if (!from.empty()) from.set_port(0);
   host.set_port(port_);
   Running& way = running();
-  Relay::Connect(way.engine, way.lingering, from, host, preamble,
-                 std::move(link));
+  return Relay::Connect(way.engine, way.lingering, from, host, preamble,
+                        std::move(link));
 }
 
 std::optional<TcpCaller> Network::ReadPreamble(int tcp) {
@@ -55,11 +56,12 @@ std::optional<TcpCaller> Network::ReadPreamble(int tcp) {
   return caller;
 }
 
-void Network::Accept(ForeignFd tcp, const TcpPreamble& preamble,
-                     RelayLink link) {
+std::shared_ptr<LinkDriver> Network::Accept(ForeignFd tcp,
+                                            const TcpPreamble& preamble,
+                                            RelayLink link) {
   Running& way = running();
-  Relay::Accept(way.engine, way.lingering, std::move(tcp), preamble,
-                std::move(link));
+  return Relay::Accept(way.engine, way.lingering, std::move(tcp), preamble,
+                       std::move(link));
 }
 
 void Network::EndThread(absl::Duration longest) {

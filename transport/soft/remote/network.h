@@ -56,14 +56,17 @@ class Network {
 
   // Carries `link` to `host`, at whatever port `host` says, from `source`
   // unless that is empty. See Relay::Connect.
-  void Connect(const base::SocketAddress& source, base::SocketAddress host,
-               const TcpPreamble& preamble, RelayLink link);
+  std::shared_ptr<LinkDriver> Connect(const base::SocketAddress& source,
+                                      base::SocketAddress host,
+                                      const TcpPreamble& preamble,
+                                      RelayLink link);
 
   // Reads the preamble of a connection that somebody has passed to this
   // process. None when it has no preamble, or is no connection.
   static std::optional<TcpCaller> ReadPreamble(int tcp);
   // Carries `link` over such a connection. See Relay::Accept.
-  void Accept(ForeignFd tcp, const TcpPreamble& preamble, RelayLink link);
+  std::shared_ptr<LinkDriver> Accept(ForeignFd tcp, const TcpPreamble& preamble,
+                                     RelayLink link);
 
   // Waits until the kernel has all that queue pairs and identifiers have told
   // their relays, but no longer than `longest` for all of them together.

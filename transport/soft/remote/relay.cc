@@ -28,25 +28,32 @@ constexpr int kTurns = 16;
 
 }  // namespace
 
-void Relay::Connect(Engine& engine, LingeringRelays& lingering,
-                    const base::SocketAddress& source,
-                    const base::SocketAddress& destination,
-                    const TcpPreamble& preamble, RelayLink link) {
+std::shared_ptr<LinkDriver> Relay::Connect(
+    Engine& engine, LingeringRelays& lingering,
+    const base::SocketAddress& source, const base::SocketAddress& destination,
+    const TcpPreamble& preamble, RelayLink link) {
   std::shared_ptr<Relay> relay(
       new Relay(engine, lingering, preamble, std::move(link)));
   relay->active_ = true;
   relay->source_ = source;
   relay->destination_ = destination;
-  // From here on the relay is used on the engine's thread alone.
   engine.Post([relay] { relay->Start(); });
+  return relay;
 }
 
-void Relay::Accept(Engine& engine, LingeringRelays& lingering, ForeignFd tcp,
-                   const TcpPreamble& preamble, RelayLink link) {
+std::shared_ptr<LinkDriver> Relay::Accept(Engine& engine,
+                                          LingeringRelays& lingering,
+                                          ForeignFd tcp,
+                                          const TcpPreamble& preamble,
+                                          RelayLink link) {
   std::shared_ptr<Relay> relay(
       new Relay(engine, lingering, preamble, std::move(link)));
-  relay->tcp_ = std::move(tcp);
+  {
+    const base::MutexLock lock(relay->mutex_);
+    relay->tcp_ = std::move(tcp);
+  }
   engine.Post([relay] { relay->Start(); });
+  return relay;
 }
 
 Relay::Relay(Engine& engine, LingeringRelays& lingering,
@@ -61,7 +68,65 @@ Relay::Relay(Engine& engine, LingeringRelays& lingering,
   }
 }
 
+// The engine leaves the socket alone from now on.
+bool Relay::StartDriving() {
+  const base::MutexLock lock(mutex_);
+  if (!tcp_.valid() || connecting_ || ended_) return false;
+  // The other host may have no queue pair of that number yet, and end the
+  // connection, so that another one has to be made.
+  if (manual() && peer_news_.state == kLinkNotReady) return false;
+  driven_ = true;
+  link_.SetSleep(kAwake);
+  PumpSoon();
+  return true;
+}
+
+// Only now the socket may be closed: the queue pair has watched it until here.
+void Relay::StopDriving() {
+  const base::MutexLock lock(mutex_);
+  if (!driven_) return;
+  driven_ = served_ = false;
+  if (ended_) {
+    tcp_.Reset();
+  } else {
+    PumpSoon();
+  }
+}
+
+void Relay::Serve(bool serve) {
+  const base::MutexLock lock(mutex_);
+  if (served_ == serve) return;
+  served_ = serve;
+  PumpSoon();
+}
+
+// A thread that finds the engine at work leaves it the rest. None of these
+// rings: the queue pair that calls looks at the link next.
+void Relay::Receive() {
+  if (!mutex_.try_lock()) return;
+  if (!ended_) {
+    ReceiveBatch();
+    if (tcp_ended_ || garbage_) PumpSoon();
+  }
+  mutex_.unlock();
+}
+
+bool Relay::Send() {
+  if (!mutex_.try_lock()) return false;
+  const bool moved = !ended_ && HasNews() && SendBatch();
+  mutex_.unlock();
+  return moved;
+}
+
+void Relay::PumpSoon() {
+  engine_.Post([self = shared_from_this()] {
+    const base::MutexLock lock(self->mutex_);
+    self->Pump();
+  });
+}
+
 void Relay::Start() {
+  const base::MutexLock lock(mutex_);
   engine_.WatchWhenPossible(
       socket_.get(), [self = shared_from_this()] { self->OnSocketReady(); });
   if (active_) {
@@ -128,11 +193,16 @@ void Relay::OnConnectFailed(int error) {
       std::min(kRetryFirst * (1 << std::min(failures_, 10)), kRetryLast);
   ++failures_;
   engine_.StartTimer(delay, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->TryConnect();
+    if (const auto self = weak.lock()) {
+      const base::MutexLock lock(self->mutex_);
+      self->TryConnect();
+    }
   });
 }
 
 void Relay::OnTcpReady() {
+  const base::MutexLock lock(mutex_);
+  if (ended_) return;
   if (connecting_) {
     const int error = TcpConnectResult(tcp_.get());
     if (error != 0) {
@@ -146,6 +216,8 @@ void Relay::OnTcpReady() {
 }
 
 void Relay::OnSocketReady() {
+  const base::MutexLock lock(mutex_);
+  if (ended_) return;
   if (message_.has_value()) {
     // No message is read while one waits to be sent, so the socket is watched
     // for its end alone.
@@ -156,32 +228,37 @@ void Relay::OnSocketReady() {
 }
 
 // Moves what there is to move in both directions. While it does, the queue pair
-// need not ring; when nothing moves any more, it is asked to.
+// need not ring; when nothing moves any more, it is asked to. A queue pair that
+// drives the relay never rings, because it calls Send().
 void Relay::Pump() {
   if (ended_) return;
+  if (garbage_) return OnGarbage();
   if (link_.attached()) link_.SetSleep(kAwake);
   for (int i = 0; i < kTurns; ++i) {
     ReadSocket();
-    bool moved = Send();
-    if (!ended_ && Receive()) moved = true;
-    if (ended_) return;
+    bool moved = SendBatch();
+    if (engine_looks() && ReceiveBatch()) moved = true;
+    if (link_.attached()) link_.RingIfNeeded();
+    if (garbage_) return OnGarbage();
     if (!moved && !SleepUnlessMoving()) {
-      if (!ended_) HandleEnds();
+      HandleEnds();
       if (!ended_) UpdateInterest();
       return;
     }
   }
-  engine_.Post([self = shared_from_this()] { self->Pump(); });
+  PumpSoon();
 }
 
 // The queue pair rings from now on; what it sent before it knew is found here.
 // Returns whether anything was.
 bool Relay::SleepUnlessMoving() {
   if (!link_.attached()) return false;
-  link_.SetSleep(kSleepForAcks);
-  LinkEnd::FenceAfterSleep();
-  if (Send()) return true;
-  return !ended_ && no_room_ && Receive();
+  if (!driven_) {
+    link_.SetSleep(kSleepForAcks);
+    LinkEnd::FenceAfterSleep();
+  }
+  if (SendBatch()) return true;
+  return engine_looks() && no_room_ && ReceiveBatch();
 }
 
 // Waits for what can move: messages if none waits to be sent, bytes if the ring
@@ -193,7 +270,7 @@ void Relay::UpdateInterest() {
   if (!tcp_.valid() || connecting_) return;
   // With nothing to wait for it must not be watched at all: a connection that
   // is broken would call again and again.
-  if (no_room_ && unsent_.empty()) {
+  if (!engine_looks() || (no_room_ && unsent_.empty())) {
     UnwatchTcp();
     return;
   }
@@ -207,7 +284,10 @@ void Relay::OnSocketEnded() {
   socket_ended_ = true;
   engine_.Unwatch(socket_.get());
   const auto end = [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->End();
+    if (const auto self = weak.lock()) {
+      const base::MutexLock lock(self->mutex_);
+      self->End();
+    }
   };
   lingering_name_ = lingering_.Add(end);
   engine_.StartTimer(kRelayLingerMax, end);
@@ -264,7 +344,13 @@ void Relay::End() {
   if (!socket_ended_) engine_.Unwatch(socket_.get());
   // Bytes that are still in the sockets are not waited for, because the other
   // ends may never read them.
-  tcp_.Reset();
+  if (driven_) {
+    ::shutdown(tcp_.get(), SHUT_RDWR);
+  } else {
+    tcp_.Reset();
+  }
+  input_blocked_.store(true, std::memory_order_relaxed);
+  output_blocked_.store(false, std::memory_order_relaxed);
   link_ = LinkEnd();
   socket_.Reset();
   lingering_.Remove(lingering_name_);

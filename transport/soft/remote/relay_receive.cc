@@ -9,20 +9,19 @@
 #include "absl/status/statusor.h"
 #include "transport/soft/base/copy_bytes.h"
 #include "transport/soft/remote/relay.h"
-#include "transport/soft/remote/relay_buffer.h"
 #include "transport/soft/remote/tcp_socket.h"
 
 namespace verbena::soft {
 
 // Reads from the socket once, and takes all frames that have come whole. The
 // rest waits in unparsed_.
-bool Relay::Receive() {
+bool Relay::ReceiveBatch() {
+  if (ended_ || garbage_) return false;
   // After the end only frames that wait for room are left to be taken.
   if (connecting_ || !tcp_.valid() || (tcp_ended_ && !no_room_)) return false;
   // Learns how much room the queue pair has made in the ring.
   if (!NoteOwnProgress()) return false;
-  RelayBuffer buffer;
-  std::byte* const bytes = buffer.data();
+  std::byte* const bytes = buffer_.data();
   size_t length = unparsed_.size();
   if (length != 0) std::memcpy(bytes, unparsed_.data(), length);
   bool moved = false;
@@ -34,6 +33,7 @@ bool Relay::Receive() {
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (got <= 0) {
       tcp_ended_ = true;
+      input_blocked_.store(true, std::memory_order_relaxed);
       return false;
     }
     length += static_cast<size_t>(got);
@@ -49,15 +49,13 @@ bool Relay::Receive() {
     moved = true;
   }
   if (result == Parsed::kGarbage) {
-    OnGarbage();
+    garbage_ = true;
     return false;
   }
   no_room_ = result == Parsed::kNoRoom;
+  input_blocked_.store(no_room_ || tcp_ended_, std::memory_order_relaxed);
   unparsed_.assign(bytes + at, bytes + length);
-  if (link_.attached()) {
-    link_.TellProgress();
-    link_.RingIfNeeded();
-  }
+  if (link_.attached()) link_.TellProgress();
   return moved;
 }
 
@@ -136,8 +134,9 @@ Relay::Parsed Relay::TakeState(const TcpFrame& frame) {
   // that sees the state.
   link_.SetPath(peer_news_.path);
   link_.SetState(peer_news_.state);
-  // A queue pair that does not wait for packets wants to know this too.
-  if (before.state != kLinkNotReady) link_.RingAlways();
+  // A queue pair that does not wait for packets wants to know this too. One
+  // that was connected manually may drive the link from now on.
+  if (manual() || before.state != kLinkNotReady) link_.RingAlways();
   return Parsed::kFrame;
 }
 

@@ -9,7 +9,6 @@
 
 #include "absl/status/statusor.h"
 #include "transport/soft/remote/relay.h"
-#include "transport/soft/remote/relay_buffer.h"
 
 namespace verbena::soft {
 namespace {
@@ -54,6 +53,15 @@ void Relay::ReadSocket() {
   }
 }
 
+// Whether SendBatch() would send something. Only for a link that is driven.
+bool Relay::HasNews() {
+  if (!unsent_.empty() || link_.has_incoming() || message_.has_value()) {
+    return true;
+  }
+  if (!NoteOwnProgress()) return false;
+  return executed_ != executed_told_ || OwnNews() != news_told_;
+}
+
 bool Relay::SendRest() {
   while (!unsent_.empty()) {
     const ssize_t sent = ::send(tcp_.get(), unsent_.data(), unsent_.size(),
@@ -67,17 +75,18 @@ bool Relay::SendRest() {
     }
     unsent_.erase(unsent_.begin(), unsent_.begin() + sent);
   }
+  output_blocked_.store(false, std::memory_order_relaxed);
   return true;
 }
 
 // Sends one batch: the preamble if it was not sent yet, packets, and the news
 // that belong behind them. What the socket does not take waits in unsent_.
-bool Relay::Send() {
-  if (connecting_ || !tcp_.valid() || tcp_ended_ || finishing_ || !SendRest()) {
+bool Relay::SendBatch() {
+  if (ended_ || garbage_ || connecting_ || !tcp_.valid() || tcp_ended_ ||
+      finishing_ || !SendRest()) {
     return false;
   }
-  RelayBuffer buffer;
-  std::byte* const bytes = buffer.data();
+  std::byte* const bytes = buffer_.data();
   size_t length = 0;
   if (active_ && !preamble_sent_) {
     preamble_sent_ = true;
@@ -97,7 +106,7 @@ bool Relay::Send() {
   }
   const bool drained = length + kTcpFrameBytesMax <= room;
   length += AppendNews(bytes + length, news, drained);
-  if (ended_ || length == 0) return false;
+  if (garbage_ || length == 0) return false;
   unsent_.clear();
   size_t done = 0;
   while (done < length) {
@@ -111,21 +120,19 @@ bool Relay::Send() {
     }
   }
   unsent_.assign(bytes + done, bytes + length);
-  if (link_.attached()) {
-    link_.TellProgress();
-    link_.RingIfNeeded();
-  }
+  output_blocked_.store(!unsent_.empty(), std::memory_order_relaxed);
+  if (link_.attached()) link_.TellProgress();
   return true;
 }
 
 // Notes how many requests the queue pair of this process has executed. False,
-// with the relay at its end, when the ring holds nonsense: the queue pair would
+// and the relay is to end, when the ring holds nonsense: the queue pair would
 // not write it, but others may share the memory file.
 bool Relay::NoteOwnProgress() {
   if (!link_.attached()) return true;
   uint32_t executed = 0;
   if (!link_.ReadPeerProgress(executed)) {
-    End();
+    garbage_ = true;
     return false;
   }
   if (static_cast<int32_t>(executed - executed_) > 0) executed_ = executed;
@@ -141,7 +148,7 @@ size_t Relay::AppendPackets(std::byte* to, size_t room) {
     const LinkEnd::Incoming incoming = link_.Peek(packet);
     if (incoming == LinkEnd::Incoming::kNothing) break;
     if (incoming == LinkEnd::Incoming::kBroken) {
-      End();
+      garbage_ = true;
       break;
     }
     // A packet may carry a later number than the word that NoteOwnProgress()

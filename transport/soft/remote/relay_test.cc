@@ -1,13 +1,16 @@
 #include "transport/soft/remote/relay.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "transport/base/check.h"
 #include "transport/soft/address/port_states.h"
@@ -55,10 +58,10 @@ class RelayTest : public testing::Test {
   void Lead(TestEnd& end, base::UniqueFd tcp) {
     auto [mine, relays] = ManualLink::CreatePair();
     ASSERT_NE(mine, nullptr);
-    mine->Start(SoftDevice::Get().engine(), *ConnectedQueuePair::From(end.qp));
-    Relay::Accept(
+    mine->set_driver(Relay::Accept(
         engine_, lingering_, ForeignFd(std::move(tcp)), TcpPreamble(),
-        {relays->TakeMemory(), LinkSide::kSecond, relays->TakeSocket()});
+        {relays->TakeMemory(), LinkSide::kSecond, relays->TakeSocket()}));
+    mine->Start(SoftDevice::Get().engine(), *ConnectedQueuePair::From(end.qp));
     links_.push_back(std::move(mine));
   }
   void Connect(TestEnd& a, TestEnd& b) {
@@ -215,6 +218,115 @@ TEST_F(RelayTest, NobodyWaitsForPeersThatDoNotRead) {
     links_.clear();
     peers.push_back(std::move(tcp.a));
   }
+}
+
+// Links whose relays have no thread any more: the queue pairs drive them.
+class DrivenRelayTest : public RelayTest {
+ protected:
+  static TestEndOptions Sleeper() {
+    TestEndOptions options = Options(1);
+    options.with_channel = true;
+    return options;
+  }
+
+  // Exchanges a message, after which both sides drive their links.
+  void ConnectAndDrive(TestEnd& a, TestEnd& b) {
+    Connect(a, b);
+    ASSERT_EQ(b.Receive(1, 0, 64), 0);
+    ASSERT_EQ(a.Send(2, 0, 5), 0);
+    EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(a.Wait(&b).status, IBV_WC_SUCCESS);
+  }
+  void EndThread() { engine_.EndThread(absl::Seconds(10)); }
+};
+
+TEST_F(DrivenRelayTest, WhoeverPollsMovesTheBytes) {
+  ConnectAndDrive(a_, b_);
+  EndThread();
+  constexpr size_t kLength = 3 << 20;
+  a_.Fill(0, std::string(kLength, 'z'));
+  ASSERT_EQ(a_.Write(1, 0, kLength, b_.Address(0), b_.mr->rkey), 0);
+  EXPECT_EQ(a_.Wait(&b_).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(b_.Text(0, kLength), std::string(kLength, 'z'));
+}
+
+TEST_F(DrivenRelayTest, AThreadThatSleepsIsWokenByTheSocket) {
+  TestEnd sleeper(Sleeper());
+  ConnectAndDrive(a_, sleeper);
+  EndThread();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(sleeper.Receive(3, 0, 64), 0);
+    ASSERT_EQ(ibv_req_notify_cq(sleeper.cq, 0), 0);
+    ASSERT_EQ(a_.Send(4, 0, 5), 0);
+    // Blocks until the message has come.
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    ASSERT_EQ(sleeper.verbs.get_cq_event(sleeper.channel, &cq, &context), 0);
+    sleeper.verbs.ack_cq_events(cq, 1);
+    ibv_wc completion;
+    EXPECT_TRUE(sleeper.PollOnce(completion));
+    EXPECT_EQ(completion.opcode, IBV_WC_RECV);
+    EXPECT_EQ(a_.Wait(&sleeper).status, IBV_WC_SUCCESS);
+  }
+}
+
+// A program that has not armed its queue asks again and again; nobody takes
+// what has come, but the descriptor is not readable for ever.
+TEST_F(DrivenRelayTest, AMessageThatRaisesNoEventIsTakenFromTheSocket) {
+  TestEnd sleeper(Sleeper());
+  ConnectAndDrive(a_, sleeper);
+  ASSERT_EQ(sleeper.Receive(3, 0, 64), 0);
+  ASSERT_EQ(a_.Send(4, 0, 5), 0);
+  fcntl(sleeper.channel->fd, F_SETFL, O_NONBLOCK);
+  pollfd readable = {.fd = sleeper.channel->fd, .events = POLLIN, .revents = 0};
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  while (::poll(&readable, 1, 0) == 1) {
+    EXPECT_NE(sleeper.verbs.get_cq_event(sleeper.channel, &cq, &context), 0);
+    EXPECT_EQ(errno, EAGAIN);
+  }
+  EXPECT_EQ(sleeper.Wait(&a_).opcode, IBV_WC_RECV);
+}
+
+// More than a look at all sockets returns at once.
+TEST_F(DrivenRelayTest, APollServesTheReadyOnesAmongManyConnections) {
+  constexpr int kSpokes = 40;
+  TestEndOptions options = Options(1);
+  options.shared_receives = 512;
+  options.completions = 1024;
+  TestEnd hub(options);
+  ibv_qp* const own = hub.qp;
+  std::vector<std::unique_ptr<TestEnd>> spokes;
+  std::vector<ibv_qp*> qps;
+  for (int i = 0; i < 512; ++i) ASSERT_EQ(hub.Receive(i, 0, 64), 0);
+  for (int i = 0; i < kSpokes; ++i) {
+    spokes.push_back(std::make_unique<TestEnd>(Options(2)));
+    ibv_qp_init_attr attributes = {};
+    attributes.send_cq = attributes.recv_cq = hub.cq;
+    attributes.srq = hub.srq;
+    attributes.qp_type = IBV_QPT_RC;
+    attributes.cap.max_send_wr = 16;
+    attributes.cap.max_send_sge = 1;
+    hub.qp = hub.verbs.create_qp(hub.pd, &attributes);
+    qps.push_back(hub.qp);
+    Connect(*spokes[i], hub);
+    ASSERT_EQ(spokes[i]->Send(1, 0, 5), 0);
+    EXPECT_EQ(hub.Wait(spokes[i].get()).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(spokes[i]->Wait(&hub).status, IBV_WC_SUCCESS);
+  }
+  EndThread();
+  for (int round = 0; round < 5; ++round) {
+    for (auto& spoke : spokes) ASSERT_EQ(spoke->Send(2, 0, 5), 0);
+    for (int i = 0; i < kSpokes; ++i) {
+      EXPECT_EQ(hub.Wait().status, IBV_WC_SUCCESS);
+    }
+    for (auto& spoke : spokes) {
+      EXPECT_EQ(spoke->Wait(&hub).status, IBV_WC_SUCCESS);
+    }
+  }
+  links_.clear();
+  for (ibv_qp* const qp : qps) hub.verbs.destroy_qp(qp);
+  hub.qp = own;
 }
 
 // If some other program has the port of another host, its first words may be

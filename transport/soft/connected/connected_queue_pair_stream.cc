@@ -1,0 +1,75 @@
+// A queue pair whose peer is on another host: it moves the bytes of its link
+// itself, wherever it looks at the link.
+
+#include "transport/soft/connected/connected_queue_pair.h"
+
+namespace verbena::soft {
+namespace {
+
+// How often one pass fills the ring again that it has just emptied into the
+// socket, so that the other queue pairs of the queue have their turn.
+constexpr int kRefillsPerPass = 4;
+
+}  // namespace
+
+// Called for every pass. Packets that wait in the ring come first; where polls
+// look at all sockets at once, one that is not ready costs no system call.
+void ConnectedQueuePair::ReceiveStream() {
+  if (link().has_incoming()) return;
+  if (driven_.watched_by_polls() && !asleep_ && !stream_ready_) return;
+  stream_ready_ = false;
+  driven_.Receive();
+}
+
+// Sends what is in the ring, and what had no room in it. Returns whether there
+// may be more.
+bool ConnectedQueuePair::SendStream(bool more) {
+  bool room = driven_.Send();
+  for (int i = 0; room && exchange_.has_unsent() && i < kRefillsPerPass; ++i) {
+    more = exchange_.Transmit();
+    if (checks_after_transmit_) AfterTransmit();
+    room = driven_.Send();
+  }
+  driven_.UpdateInterest(/*connected=*/true);
+  return more;
+}
+
+// The socket wakes a thread that waits at the channel. If none does, the
+// driver's own thread looks after it, and rings for everything.
+void ConnectedQueuePair::SleepOverStream() {
+  asleep_ = true;
+  idle_watch_.End();
+  link().SetSleep(kSleepForAcks);
+  driven_.Sleep(recv_cq_.wait() == CompletionQueue::Wait::kForAny);
+  driven_.UpdateInterest(Connected());
+}
+
+void ConnectedQueuePair::PollStream() {
+  if (!lock_.try_lock()) return;
+  if (parking().parked) recv_cq_.queue_pairs().Return(this);
+  stream_ready_ = true;
+  RunLocked();
+  if (driven_.active()) driven_.UpdateInterest(Connected());
+  lock_.unlock();
+}
+
+// As AnswerBell(), for a thread that was woken by the socket.
+void ConnectedQueuePair::AnswerStream() {
+  BiasedLock::Guard lock(lock_);
+  if (!driven_.active()) return;
+  stream_ready_ = true;
+  if (Connected()) {
+    if (parking().parked) recv_cq_.queue_pairs().Return(this);
+    Drain();
+    NotePath();
+    NotePeerState();
+    TellEngine();
+    // The engine is to know of a deadline that this has set.
+    if (NextTick(TimePoint::min()) != TimePoint::max()) {
+      device_.engine().Kick(this);
+    }
+  }
+  if (driven_.active()) driven_.UpdateInterest(Connected());
+}
+
+}  // namespace verbena::soft

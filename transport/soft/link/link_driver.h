@@ -1,0 +1,47 @@
+// What carries a link to another host.
+
+#ifndef VERBENA_TRANSPORT_SOFT_LINK_LINK_DRIVER_H_
+#define VERBENA_TRANSPORT_SOFT_LINK_LINK_DRIVER_H_
+
+namespace verbena::soft {
+
+// Moves bytes between a link and a socket that leads to the peer. The queue
+// pair calls it wherever it looks at the link itself, so the thread that polls
+// or waits does the work, and no other thread is woken. Only while nobody
+// polls and nobody waits does the driver have a thread of its own do it.
+//
+// All methods are called with the lock of the queue pair held.
+class LinkDriver {
+ public:
+  virtual ~LinkDriver() = default;
+
+  // The socket, which is readable when the peer has sent something. Constant
+  // from StartDriving() on.
+  virtual int fd() const = 0;
+
+  // From now on the driver moves bytes only when it is called. False while
+  // there is no connection to the peer yet: the driver then goes on by itself.
+  virtual bool StartDriving() = 0;
+  // The queue pair lets go of the link. What it has sent is still delivered.
+  virtual void StopDriving() = 0;
+
+  // Moves what the peer has sent into the link, as far as there is room.
+  virtual void Receive() = 0;
+  // Sends what the queue pair has put into the link. Returns whether that has
+  // made room there.
+  virtual bool Send() = 0;
+
+  // Whether bytes wait for the link to have room: until then the socket stays
+  // readable, and says nothing new. Also once the connection has ended.
+  virtual bool input_blocked() const = 0;
+  // Whether bytes wait for the socket to have room.
+  virtual bool output_blocked() const = 0;
+
+  // Whether the driver's own thread is to move bytes, and to ring for them as
+  // a peer of this host would.
+  virtual void Serve(bool serve) = 0;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_LINK_LINK_DRIVER_H_
