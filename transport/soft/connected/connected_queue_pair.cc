@@ -118,11 +118,7 @@ void ConnectedQueuePair::EnterError(std::optional<ibv_event_type> event) {
   requester().Flush();
   responder().Flush();
   link().SetState(kLinkClosed);
-  if (driven_.active()) {
-    // Whether or not somebody waits at the channel, the driver goes on alone.
-    driven_.Sleep(/*somebody_waits=*/false);
-    driven_.UpdateInterest(/*connected=*/false);
-  }
+  if (driven_.active()) driven_.Leave();
   if (event.has_value()) RaiseEvent(*event);
   // In ERR it takes nothing more from the shared queue, whose receives it does
   // not flush.

@@ -200,7 +200,7 @@ void ConnectedQueuePair::AskForRoomSlow() {
 void ConnectedQueuePair::WakeUp() {
   asleep_ = false;
   link().SetSleep(kAwake);
-  if (driven_.active()) driven_.WakeUp();
+  if (driven_.active() && Connected()) driven_.WakeUp();
   // From now on the engine looks in now and then. If it does so already, it is
   // not kicked, because a kick is a system call and wakes the engine's thread.
   if (!std::exchange(engine_looks_, true)) device_.engine().Kick(this);

@@ -92,6 +92,7 @@ void ConnectedQueuePair::SetPathUp(bool up) {
     if (up && Connected()) Drain();
     receiving_ = false;
     idle_watch_.End();
+    if (driven_.active()) driven_.Leave();
   } else {
     receiving_ = true;
     ServeLink();

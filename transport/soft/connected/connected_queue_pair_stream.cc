@@ -35,13 +35,14 @@ bool ConnectedQueuePair::SendStream(bool more) {
 }
 
 // The socket wakes a thread that waits at the channel. If none does, the
-// driver's own thread looks after it, and rings for everything.
+// driver's own thread looks after it, and rings for everything. REQUIRES:
+// Connected().
 void ConnectedQueuePair::SleepOverStream() {
   asleep_ = true;
   idle_watch_.End();
   link().SetSleep(kSleepForAcks);
   driven_.Sleep(recv_cq_.wait() == CompletionQueue::Wait::kForAny);
-  driven_.UpdateInterest(Connected());
+  driven_.UpdateInterest(/*connected=*/true);
 }
 
 void ConnectedQueuePair::PollStream() {

@@ -53,6 +53,13 @@ class DrivenLink {
     driver_->Serve(!watched_ || !somebody_waits);
   }
   void WakeUp() { driver_->Serve(false); }
+  // The queue pair takes nothing from the link for now, or for good: the driver
+  // goes on by itself until Sleep() or WakeUp(), for which the queue pair must
+  // be connected.
+  void Leave() {
+    driver_->Serve(true);
+    UpdateInterest(/*connected=*/false);
+  }
 
  private:
   std::shared_ptr<LinkDriver> driver_;

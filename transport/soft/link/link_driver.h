@@ -19,8 +19,8 @@ class LinkDriver {
   // from StartDriving() on.
   virtual int fd() const = 0;
 
-  // From now on the driver moves bytes only when it is called. False while
-  // there is no connection to the peer yet: the driver then goes on by itself.
+  // From now on the driver moves bytes when it is called, and by itself until
+  // Serve(false). False while there is no connection to the peer yet.
   virtual bool StartDriving() = 0;
   // The queue pair lets go of the link. What it has sent is still delivered.
   virtual void StopDriving() = 0;

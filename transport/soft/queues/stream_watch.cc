@@ -16,8 +16,8 @@ epoll_event Event(QueuePair* qp, bool input, bool output) {
 
 }  // namespace
 
-// REQUIRES: no other thread adds.
 int StreamWatch::Open() {
+  const base::MutexLock lock(mutex_);
   if (owned_.valid()) return 0;
   owned_ = base::UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   if (!owned_.valid()) return errno;

@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/types/span.h"
+#include "transport/base/mutex.h"
 #include "transport/base/unique_fd.h"
 
 namespace verbena::soft {
@@ -39,10 +41,11 @@ class StreamWatch {
   int fd() const { return epoll_fd_.load(std::memory_order_acquire); }
 
  private:
-  int Open();
+  int Open() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  base::UniqueFd owned_;  // Set once.
-  std::atomic<int> epoll_fd_{-1};
+  base::Mutex mutex_;
+  base::UniqueFd owned_ ABSL_GUARDED_BY(mutex_);  // Set once.
+  std::atomic<int> epoll_fd_{-1};                 // That of owned_.
   std::atomic<uint32_t> count_{0};
 };
 

@@ -68,14 +68,14 @@ Relay::Relay(Engine& engine, LingeringRelays& lingering,
   }
 }
 
-// The engine leaves the socket alone from now on.
+// The engine goes on until the queue pair is connected: see Serve().
 bool Relay::StartDriving() {
   const base::MutexLock lock(mutex_);
   if (!tcp_.valid() || connecting_ || ended_) return false;
   // The other host may have no queue pair of that number yet, and end the
   // connection, so that another one has to be made.
   if (manual() && peer_news_.state == kLinkNotReady) return false;
-  driven_ = true;
+  driven_ = served_ = true;
   link_.SetSleep(kAwake);
   PumpSoon();
   return true;

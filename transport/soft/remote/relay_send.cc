@@ -55,6 +55,7 @@ void Relay::ReadSocket() {
 
 // Whether SendBatch() would send something. Only for a link that is driven.
 bool Relay::HasNews() {
+  if (!link_.attached()) return false;  // Its queue pair is about to leave.
   if (!unsent_.empty() || link_.has_incoming() || message_.has_value()) {
     return true;
   }

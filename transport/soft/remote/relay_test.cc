@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -238,6 +239,15 @@ class DrivenRelayTest : public RelayTest {
     EXPECT_EQ(a.Wait(&b).status, IBV_WC_SUCCESS);
   }
   void EndThread() { engine_.EndThread(absl::Seconds(10)); }
+  // For ends that go before the fixture: links borrow the queue pairs, which
+  // borrow their sockets.
+  void Part(std::initializer_list<ibv_qp*> qps) {
+    for (ibv_qp* const qp : qps) {
+      ibv_qp_attr reset = {};
+      reset.qp_state = IBV_QPS_RESET;
+      EXPECT_EQ(a_.verbs.modify_qp(qp, &reset, IBV_QP_STATE), 0);
+    }
+  }
 };
 
 TEST_F(DrivenRelayTest, WhoeverPollsMovesTheBytes) {
@@ -268,6 +278,8 @@ TEST_F(DrivenRelayTest, AThreadThatSleepsIsWokenByTheSocket) {
     EXPECT_EQ(completion.opcode, IBV_WC_RECV);
     EXPECT_EQ(a_.Wait(&sleeper).status, IBV_WC_SUCCESS);
   }
+  Part({a_.qp, sleeper.qp});
+  links_.clear();
 }
 
 // A program that has not armed its queue asks again and again; nobody takes
@@ -286,6 +298,8 @@ TEST_F(DrivenRelayTest, AMessageThatRaisesNoEventIsTakenFromTheSocket) {
     EXPECT_EQ(errno, EAGAIN);
   }
   EXPECT_EQ(sleeper.Wait(&a_).opcode, IBV_WC_RECV);
+  Part({a_.qp, sleeper.qp});
+  links_.clear();
 }
 
 // More than a look at all sockets returns at once.
@@ -324,6 +338,7 @@ TEST_F(DrivenRelayTest, APollServesTheReadyOnesAmongManyConnections) {
       EXPECT_EQ(spoke->Wait(&hub).status, IBV_WC_SUCCESS);
     }
   }
+  for (int i = 0; i < kSpokes; ++i) Part({qps[i], spokes[i]->qp});
   links_.clear();
   for (ibv_qp* const qp : qps) hub.verbs.destroy_qp(qp);
   hub.qp = own;
