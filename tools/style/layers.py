@@ -7,8 +7,8 @@ from source_tree import Problem
 
 # The folders of transport/soft, lowest first: those that RPC links, and those
 # that only programs link which use verbs themselves.
-_SOFT_OF_RPC = ["base", "address", "memory", "link", "remote", "device",
-                "queues", "connected", "verbs", "cm"]
+_SOFT_OF_RPC = ["base", "address", "memory", "link", "iwarp", "remote",
+                "device", "queues", "connected", "verbs", "cm"]
 SOFT_ROOMS = _SOFT_OF_RPC + ["manual", "datagram", "extended", "services",
                              "full"]
 

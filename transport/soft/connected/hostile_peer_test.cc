@@ -140,6 +140,28 @@ TEST_F(HostilePeerTest, AWriteShorterThanAnnouncedFails) {
   EXPECT_TRUE(Fails());
 }
 
+TEST_F(HostilePeerTest, AWriteOfUnknownLengthIsPlaced) {
+  Packet(PacketKind::kWrite, kPacketFirst, 0, 64, kUnknownLength);
+  Packet(PacketKind::kWrite, 0, 0, 64);
+  Packet(PacketKind::kWrite, kPacketLast, 0, 8);
+  Packet(PacketKind::kSend, kWhole, 1, 8);
+  EXPECT_EQ(end.Wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(end.memory[135], std::byte{0x5a});
+  EXPECT_EQ(end.memory[136], std::byte{0});
+  EXPECT_EQ(end.State(), IBV_QPS_RTS);
+}
+
+TEST_F(HostilePeerTest, AWriteOfUnknownLengthEndsWhereItsMemoryDoes) {
+  const auto bytes = static_cast<uint32_t>(end.mr->length);
+  Packet(PacketKind::kWrite, kPacketFirst, 0, kSegmentBytes, kUnknownLength);
+  for (uint32_t i = kSegmentBytes; i <= bytes && i < 8 * kSegmentBytes;
+       i += kSegmentBytes) {
+    Packet(PacketKind::kWrite, 0, 0, kSegmentBytes);
+    Run();
+  }
+  EXPECT_TRUE(Fails());
+}
+
 TEST_F(HostilePeerTest, AReadWithPayloadFails) {
   Packet(PacketKind::kRead, kWhole, 0, 64, 100);
   EXPECT_TRUE(Fails());

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "absl/base/optimization.h"
 #include "transport/soft/base/copy_bytes.h"
 #include "transport/soft/connected/responder.h"
@@ -165,7 +167,9 @@ bool Responder::OnSend(const Packet& packet) {
 }
 
 // Checks rights and the whole range with the first packet, and places each
-// segment. The last packet takes a receive if it has immediate data.
+// segment. If nobody has said how long the whole is, the first packet is only
+// checked for its own range; Place() looks at each anyhow. The last packet
+// takes a receive if it has immediate data.
 bool Responder::OnWrite(const Packet& packet) {
   if (packet.first()) {
     in_message_ = true;
@@ -181,21 +185,26 @@ bool Responder::OnWrite(const Packet& packet) {
     }
     // The whole range is checked before the first byte is written. A WRITE of
     // nothing needs no valid key, as on hardware.
-    if (write_length_ != 0 && !Allows(write_rkey_, write_address_,
-                                      write_length_, IBV_ACCESS_REMOTE_WRITE)) {
+    const uint32_t range =
+        write_length_ == kUnknownLength ? packet.payload_bytes : write_length_;
+    if (range != 0 &&
+        !Allows(write_rkey_, write_address_, range, IBV_ACCESS_REMOTE_WRITE)) {
       FailReceiveOfWrite(packet);
       Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
       return true;
     }
   }
-  if (packet.payload_bytes > write_length_ - message_offset_) return false;
+  const uint32_t most = std::min(write_length_, kMessageBytesMax);
+  if (packet.payload_bytes > most - message_offset_) return false;
   if (packet.payload_bytes > 0 && !Place(packet)) {
     Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
     return true;
   }
   message_offset_ += packet.payload_bytes;
   if (!packet.last()) return true;
-  if (message_offset_ != write_length_) return false;
+  if (message_offset_ != write_length_ && write_length_ != kUnknownLength) {
+    return false;
+  }
   if ((packet.flags & kPacketImmediate) != 0) {
     // The data has been placed already. If there is no receive for the
     // immediate data, the peer repeats the whole request, and it is placed once

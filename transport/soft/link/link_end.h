@@ -59,7 +59,10 @@ class LinkEnd {
 
   // Receiving. The packet stays in the ring until Consume().
 
-  Incoming Peek(Packet& packet);
+  Incoming Peek(Packet& packet) { return PeekAt(0, packet); }
+  // Looks at the packet that begins `ahead_units` of 64 bytes behind the next
+  // one: the sum of PacketUnits() of packets that were peeked already.
+  Incoming PeekAt(uint32_t ahead_units, Packet& packet);
   void Consume(const Packet& packet);
   // Whether Peek() finds something.
   bool has_incoming() const {
@@ -190,7 +193,7 @@ class LinkEnd {
 };
 
 inline std::byte* LinkEnd::Reserve(uint32_t payload_bytes) {
-  const uint32_t needed = PacketBytes(payload_bytes) / 64;
+  const uint32_t needed = PacketUnits(payload_bytes);
   if (!HasRoom(needed)) {
     // Acquires the peer's reads of what it has consumed, which is written over
     // next. An impossible number gives no room, and ReadPeerProgress() finds
@@ -227,17 +230,17 @@ inline void LinkEnd::Publish(const Packet& packet) {
   header.key_and_value.store(uint64_t{packet.rkey} << 32 | packet.value,
                              std::memory_order_relaxed);
   header.stamp.store(secret_ + produced_, std::memory_order_release);
-  const uint32_t units = PacketBytes(packet.payload_bytes) / 64;
+  const uint32_t units = PacketUnits(packet.payload_bytes);
   produced_ += units;
   told_progress_ = own_progress_;
   published_packet_ = true;
   published_hurried_ |= (packet.flags & kPacketUnhurried) == 0;
 }
 
-inline LinkEnd::Incoming LinkEnd::Peek(Packet& packet) {
-  PacketHeader& header = HeaderAt(in_, own_progress_.consumed);
-  if (header.stamp.load(std::memory_order_acquire) !=
-      secret_ + own_progress_.consumed) {
+inline LinkEnd::Incoming LinkEnd::PeekAt(uint32_t ahead_units, Packet& packet) {
+  const uint32_t position = own_progress_.consumed + ahead_units;
+  PacketHeader& header = HeaderAt(in_, position);
+  if (header.stamp.load(std::memory_order_acquire) != secret_ + position) {
     return Incoming::kNothing;
   }
   const uint64_t mark = header.kind_and_number.load(std::memory_order_relaxed);
@@ -245,7 +248,7 @@ inline LinkEnd::Incoming LinkEnd::Peek(Packet& packet) {
   packet.flags = static_cast<uint8_t>(mark >> 8);
   packet.payload_bytes = static_cast<uint32_t>(mark >> 16) & 0xffff;
   packet.number = High(mark);
-  const uint32_t units = PacketBytes(packet.payload_bytes) / 64;
+  const uint32_t units = PacketUnits(packet.payload_bytes);
   for (uint32_t i = 1; i < std::min(units, kLinesAhead); ++i) {
     __builtin_prefetch(reinterpret_cast<std::byte*>(&header) + size_t{i} * 64);
   }
@@ -265,7 +268,7 @@ inline LinkEnd::Incoming LinkEnd::Peek(Packet& packet) {
 }
 
 inline void LinkEnd::Consume(const Packet& packet) {
-  own_progress_.consumed += PacketBytes(packet.payload_bytes) / 64;
+  own_progress_.consumed += PacketUnits(packet.payload_bytes);
 }
 
 // Takes note of how much of the ring the peer has consumed; false when it

@@ -53,6 +53,30 @@ TEST_F(LinkEndTest, PacketsComeInOrder) {
   }
 }
 
+TEST_F(LinkEndTest, PacketsAreSeenAheadBeforeTheyAreConsumed) {
+  // Several times around the ring, which they fill.
+  uint32_t sent = 0;
+  for (uint32_t round = 0; round < 20; ++round) {
+    const uint32_t first = sent;
+    for (; sender_.Reserve(3000) != nullptr; ++sent) Send(sent, 3000, sent);
+    ASSERT_GT(sent, first + 50);
+    uint32_t ahead = 0;
+    Packet packet;
+    for (uint32_t i = first; i < sent; ++i) {
+      ASSERT_EQ(receiver_.PeekAt(ahead, packet), LinkEnd::Incoming::kPacket);
+      EXPECT_EQ(packet.number, i);
+      ahead += PacketUnits(packet.payload_bytes);
+    }
+    EXPECT_EQ(receiver_.PeekAt(ahead, packet), LinkEnd::Incoming::kNothing);
+    for (uint32_t i = first; i < sent; ++i) {
+      ASSERT_EQ(receiver_.Peek(packet), LinkEnd::Incoming::kPacket);
+      EXPECT_EQ(packet.number, i);
+      receiver_.Consume(packet);
+    }
+    receiver_.TellProgress();
+  }
+}
+
 // Packets of 192 bytes of which the last line holds some bytes only: where one
 // ends, old headers stand whose stamps are overwritten in part. With two bytes
 // of 65,536 values one in that many would be the stamp of the next packet.

@@ -66,6 +66,11 @@ struct AtomicOperands {
 static_assert(sizeof(AtomicOperands) == 16);
 inline constexpr uint32_t kAtomicBytes = 8;  // The bytes that it works on.
 
+// The length that the first packet of a WRITE announces if nobody has told its
+// sender: the WRITE comes from another host, and the wire does not say it. Each
+// packet is checked by itself then.
+inline constexpr uint32_t kUnknownLength = 0xffffffff;
+
 // Flags of a packet.
 inline constexpr uint8_t kPacketFirst = 1 << 0;
 inline constexpr uint8_t kPacketLast = 1 << 1;
@@ -106,7 +111,8 @@ struct PacketHeader {
   // memory.
   std::atomic<uint64_t> address;
   // High half: rkey (where there is an address). Low half: message length
-  // (first packet of kWrite; kRead), immediate data (kPacketImmediate), key
+  // (first packet of kWrite, or kUnknownLength; kRead), immediate data
+  // (kPacketImmediate; but not the first packet of kWrite), key
   // (kPacketInvalidate), reason (kNak). No packet needs two of these: immediate
   // data of a WRITE travels in a last packet of its own, without payload.
   std::atomic<uint64_t> key_and_value;
@@ -141,6 +147,9 @@ inline constexpr uint32_t PayloadOffset(uint32_t payload_bytes) {
 // Ring space of a packet.
 inline constexpr uint32_t PacketBytes(uint32_t payload_bytes) {
   return (PayloadOffset(payload_bytes) + payload_bytes + 63) & ~63u;
+}
+inline constexpr uint32_t PacketUnits(uint32_t payload_bytes) {
+  return PacketBytes(payload_bytes) / 64;
 }
 
 }  // namespace verbena::soft
