@@ -1,7 +1,9 @@
-// A relay, and what other hosts send it over TCP: a preamble and frames.
+// A relay, and what other hosts send it over TCP: a greeting and iWARP.
 
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -19,14 +21,14 @@
 #include "transport/soft/base/clock.h"
 #include "transport/soft/base/engine.h"
 #include "transport/soft/base/foreign_fd.h"
+#include "transport/soft/iwarp/ddp.h"
+#include "transport/soft/iwarp/mpa.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
 #include "transport/soft/link/link_end.h"
 #include "transport/soft/link/packet.h"
 #include "transport/soft/remote/lingering_relays.h"
-#include "transport/soft/remote/network.h"
 #include "transport/soft/remote/relay.h"
-#include "transport/soft/remote/tcp_protocol.h"
 #include "transport/soft/remote/tcp_socket.h"
 
 namespace verbena::soft {
@@ -67,11 +69,10 @@ class RelayFuzzer {
       : engine_(engine), input_(input) {}
 
   void Run() {
-    if (Begin()) {
-      while (!input_.empty()) {
-        Step();
-        Settle();
-      }
+    Begin();
+    while (!input_.empty()) {
+      Step();
+      Settle();
     }
     // Either side ends it, and it is gone when it may linger no longer.
     if (input_.Bool()) tcp_.a.Reset();
@@ -86,24 +87,8 @@ class RelayFuzzer {
   }
 
  private:
-  // False when the preamble is refused.
-  bool Begin() {
-    TcpPreamble preamble;
+  void Begin() {
     const bool manual = input_.Bool();
-    if (!manual) {
-      preamble.purpose = TcpPurpose::kConnectionManager;
-      preamble.source_port = 1;
-      preamble.destination_port = 2;
-    }
-    if (input_.Below(8) == 0) {
-      reinterpret_cast<uint8_t*>(&preamble)[input_.Below(sizeof(preamble))] =
-          input_.Take<uint8_t>();
-    }
-    const size_t length = input_.Below(16) == 0 ? input_.Below(sizeof(preamble))
-                                                : sizeof(preamble);
-    ::send(tcp_.a.get(), &preamble, length, 0);
-    const std::optional<TcpCaller> caller = Network::ReadPreamble(tcp_.b.get());
-    if (!caller.has_value()) return false;
     int sockets[2];
     CHECK_EQ(
         ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
@@ -112,15 +97,38 @@ class RelayFuzzer {
     socket_ = base::UniqueFd(sockets[0]);
     RelayLink link = {std::nullopt, LinkSide::kFirst,
                       base::UniqueFd(sockets[1])};
-    if (caller->preamble.purpose == TcpPurpose::kManual) {
+    if (manual) {
       LinkMemory memory = *LinkMemory::Create();
       link.memory = *LinkMemory::Map(memory.fd());
       Attach(std::move(memory));
     }
-    Relay::Accept(engine_, lingering_, ForeignFd(std::move(tcp_.b)),
-                  caller->preamble, std::move(link));
+    CHECK(AdoptTcpSocket(tcp_.b.get()));
+    Relay::Accept(engine_, lingering_, ForeignFd(std::move(tcp_.b)), manual,
+                  std::move(link));
     Settle();
-    return true;
+    if (manual) {
+      const uint64_t word = input_.Below(16) == 0 ? input_.Take<uint64_t>() : 1;
+      SendRaw({reinterpret_cast<const uint8_t*>(&word), sizeof(word)});
+    } else {
+      SendMpa();
+    }
+    Settle();
+  }
+
+  // The request of a connection manager, but for what the input changes.
+  void SendMpa() {
+    MpaFrame frame;
+    frame.crc = input_.Bool();
+    frame.inbound_reads = input_.Take<uint8_t>();
+    frame.outbound_reads = input_.Take<uint8_t>();
+    if (input_.Bool()) frame.trailer = MpaTrailer{.version = kCmVersion};
+    std::array<std::byte, kMpaFrameBytesMax> bytes;
+    const size_t length = EncodeMpa(frame, bytes.data());
+    if (input_.Below(16) == 0) {
+      bytes[input_.Below(static_cast<uint32_t>(length))] =
+          static_cast<std::byte>(input_.Take<uint8_t>());
+    }
+    SendRaw({reinterpret_cast<const uint8_t*>(bytes.data()), length});
   }
 
   void Attach(LinkMemory memory) {
@@ -141,7 +149,7 @@ class RelayFuzzer {
         Drain();
         return;
       default:
-        return SendFrame();
+        return SendSegment();
     }
   }
 
@@ -150,35 +158,34 @@ class RelayFuzzer {
            MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 
-  // A frame as a relay sends it, but for what the input changes.
-  void SendFrame() {
-    TcpFrame frame;
-    frame.kind = static_cast<TcpFrameKind>(input_.Below(6));
-    frame.position = position_++;
-    frame.executed = input_.Below(4);
-    std::vector<uint8_t> payload;
-    if (frame.kind == TcpFrameKind::kPacket) {
-      payload.resize(input_.Take<uint16_t>() % (kSegmentBytes + 1));
-      frame.mark =
-          uint64_t{input_.Take<uint32_t>()} << 32 | input_.Take<uint16_t>();
-      frame.address = input_.Take<uint64_t>();
-      frame.key_and_value = input_.Take<uint64_t>();
-    } else if (frame.kind == TcpFrameKind::kState) {
-      frame.mark = uint64_t{input_.Take<uint32_t>()} << 32 | input_.Below(5);
-    } else if (frame.kind == TcpFrameKind::kCmMessage) {
-      CmMessage message = {.type = static_cast<CmMessageType>(input_.Below(8))};
-      const size_t at = input_.Take<uint8_t>() % sizeof(message);
-      reinterpret_cast<uint8_t*>(&message)[at] = input_.Take<uint8_t>();
-      payload.resize(sizeof(message));
-      std::memcpy(payload.data(), &message, sizeof(message));
+  // An FPDU with a right CRC, but for what the input changes.
+  void SendSegment() {
+    DdpSegment segment;
+    segment.opcode = static_cast<RdmapOpcode>(input_.Below(16));
+    segment.tagged = segment.opcode == RdmapOpcode::kWrite ||
+                     segment.opcode == RdmapOpcode::kReadResponse;
+    segment.last = input_.Below(4) != 0;
+    segment.immediate_follows = input_.Below(8) == 0;
+    segment.stag = input_.Below(4);
+    segment.offset = input_.Below(4) == 0 ? input_.Take<uint32_t>() : 0;
+    segment.queue = input_.Below(6);
+    segment.sequence = input_.Below(4) == 0 ? input_.Take<uint8_t>()
+                                            : ++sequences_[segment.queue];
+    segment.payload_bytes =
+        input_.Below(8) == 0 ? input_.Take<uint16_t>() : input_.Take<uint8_t>();
+    segment.payload_bytes = std::min(segment.payload_bytes, kSegmentBytes);
+    std::vector<std::byte> bytes(kSegmentHeaderBytesMax +
+                                 segment.payload_bytes + 8);
+    EncodeSegment(segment, bytes.data());
+    const size_t head = kFpduLengthBytes + segment.header_bytes();
+    for (size_t i = 0; i < std::min<size_t>(segment.payload_bytes, 32); ++i) {
+      bytes[head + i] = static_cast<std::byte>(input_.Take<uint8_t>());
     }
-    frame.length = static_cast<uint32_t>(payload.size());
-    if (input_.Below(16) == 0) {
-      reinterpret_cast<uint8_t*>(&frame)[input_.Below(sizeof(frame))] =
-          input_.Take<uint8_t>();
-    }
-    SendRaw({reinterpret_cast<const uint8_t*>(&frame), sizeof(frame)});
-    SendRaw(payload);
+    const size_t whole =
+        FpduBytes(segment.header_bytes() + segment.payload_bytes);
+    const uint32_t crc = MpaCrc(bytes.data(), whole - kCrcBytes);
+    std::memcpy(bytes.data() + whole - kCrcBytes, &crc, kCrcBytes);
+    SendRaw({reinterpret_cast<const uint8_t*>(bytes.data()), whole});
   }
 
   // Has the queue pair of this process use its end of the link.
@@ -223,7 +230,7 @@ class RelayFuzzer {
       Attach(*std::move(memory));
     }
     SendCmMessage(socket_.get(),
-                  {.type = static_cast<CmMessageType>(input_.Below(7))});
+                  {.type = static_cast<CmMessageType>(input_.Below(6))});
   }
 
   void Drain() {
@@ -243,7 +250,7 @@ class RelayFuzzer {
   TcpPair tcp_;
   base::UniqueFd socket_;  // The queue pair's end.
   std::optional<LinkEnd> queue_pair_;
-  uint32_t position_ = 0;
+  std::array<uint32_t, 6> sequences_ = {};
 };
 
 }  // namespace

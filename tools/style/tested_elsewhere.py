@@ -178,6 +178,12 @@ TESTED_ELSEWHERE = {
     "transport/memory/pool_core_datapath.cc":
         "transport/memory/buffer_pool_test.cc",
     # A software queue pair is tested as one device, through its verbs.
+    "transport/soft/iwarp/iwarp_stream_receive_datapath.cc":
+        "transport/soft/iwarp/iwarp_stream_hostile_test.cc",
+    "transport/soft/iwarp/iwarp_stream_send_datapath.cc":
+        "transport/soft/iwarp/iwarp_stream_flow_test.cc",
+    "transport/soft/iwarp/iwarp_stream_take_datapath.cc":
+        "transport/soft/iwarp/iwarp_stream_test.cc",
     "transport/soft/verbs/memory_region.cc":
         "transport/soft/verbs/verbs_table_test.cc",
     "transport/soft/device/port_events.cc":
@@ -189,6 +195,16 @@ TESTED_ELSEWHERE = {
     "transport/soft/queues/queue_pair.cc": _MESSAGES,
     "transport/soft/queues/completion_ring.cc":
         "tests/conformance/resizing_test.cc",
+    "transport/soft/queues/stream_watch.cc":
+        "transport/soft/remote/relay_test.cc",
+    "transport/soft/connected/driven_link.cc":
+        "transport/soft/remote/relay_test.cc",
+    "transport/soft/connected/connected_queue_pair_stream.cc":
+        "transport/soft/remote/relay_test.cc",
+    "transport/soft/remote/relay_greeting.cc":
+        "transport/soft/cm/cm_remote_test.cc",
+    "transport/soft/remote/relay_stream.cc":
+        "transport/soft/remote/relay_test.cc",
     "transport/soft/queues/polled_queue_pairs.cc":
         "transport/soft/connected/parking_test.cc",
     "transport/soft/queues/polled_queue_pairs_datapath.cc":
@@ -218,10 +234,6 @@ TESTED_ELSEWHERE = {
     "transport/soft/connected/connected_queue_pair_attributes.cc": _REFUSALS,
     # What a relay does, and the sockets it does it with.
     "transport/soft/remote/network.cc": "tests/programs/run_lines",
-    "transport/soft/remote/relay_receive.cc":
-        "transport/soft/remote/relay_test.cc",
-    "transport/soft/remote/relay_send.cc":
-        "transport/soft/remote/relay_test.cc",
     "transport/soft/remote/tcp_socket.cc":
         "transport/soft/remote/tcp_switch_test.cc",
     "transport/soft/device/queue_pair_directory.cc": _MESSAGES,

@@ -53,7 +53,8 @@ struct HalfOpenConnection {
   // The peer's address if it is on another host; empty if it is on this one,
   // where its socket tells.
   base::SocketAddress remote;
-  std::shared_ptr<LinkDriver> driver;  // Of a peer on another host.
+  // Carries the link of a peer on another host.
+  std::shared_ptr<LinkDriver> driver;
 };
 
 // The most CONNECT_REQUEST events that a listener may have unread, and what
@@ -65,6 +66,8 @@ struct ListenerRecord {
   // A descriptor that is kept to be given up when the process has no other, so
   // that a client can be accepted and told why it is refused.
   base::UniqueFd spare;
+  // Listens at the TCP port of the same number, for other hosts.
+  base::UniqueFd tcp;
   // How many CONNECT_REQUEST events may be unread.
   int backlog = kBacklogMax;
   // For the port space TCP. The keys count upwards, so the first connection is

@@ -22,7 +22,6 @@
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
-#include "transport/soft/remote/tcp_protocol.h"
 #include "transport/soft/remote/tcp_socket.h"
 
 namespace verbena::soft {
@@ -251,8 +250,7 @@ TEST_F(CmHostileTest, AServerOfAnotherUserIsNotBelieved) {
 // The descriptor is sent to a listener that has not asked for any.
 TEST_F(CmHostileTest, ADescriptorThatIsSlowToCloseHoldsUpNobody) {
   for (const CmMessageType type :
-       {CmMessageType::kConnectRequest, CmMessageType::kRemoteConnection,
-        CmMessageType::kDisconnect}) {
+       {CmMessageType::kConnectRequest, CmMessageType::kDisconnect}) {
     auto [slow, peer] = SlowToClose();
     const base::UniqueFd intruder = IntrudeNamed(address_);
     {
@@ -294,41 +292,6 @@ TEST_F(CmHostileTest, ManyWhoSaySilentDoNotKeepOthersOut) {
   ExpectStillServing();
   // The first ones have had to make room, long before their time was over.
   EXPECT_TRUE(IsClosed(intruders.front()));
-}
-
-// A connection from another host is passed to the listener. It may end at any
-// moment while the listener takes it, or be ended by a process that has kept
-// it.
-TEST_F(CmHostileTest, ARemoteConnectionMayEndWhileItIsTaken) {
-  const base::UniqueFd tcp(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  SocketAddress at = SocketAddress::Loopback(AF_INET, 0);
-  ASSERT_EQ(::bind(tcp.get(), at.get(), at.size()), 0);
-  ASSERT_EQ(::listen(tcp.get(), 8), 0);
-  at = TcpLocalAddress(tcp.get());
-  TcpPreamble preamble;
-  preamble.purpose = TcpPurpose::kConnectionManager;
-  preamble.source_port = 1;
-  preamble.destination_port = address_.port();
-  constexpr sockaddr kNobody = {.sa_family = AF_UNSPEC, .sa_data = {}};
-  for (int i = 0; i < 1000; ++i) {
-    const base::UniqueFd caller(
-        ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(::connect(caller.get(), at.get(), at.size()), 0);
-    const base::UniqueFd taken(::accept(tcp.get(), nullptr, nullptr));
-    ::send(caller.get(), &preamble, sizeof(preamble), 0);
-    const base::UniqueFd intruder = Intrude(address_);
-    SendCmMessage(intruder.get(), {.type = CmMessageType::kRemoteConnection},
-                  taken.get());
-    // Ends it after some turns, or when the listener has closed its end of the
-    // intruder's socket: by then the connection has been taken.
-    pollfd descriptor = {.fd = intruder.get(), .events = 0, .revents = 0};
-    for (int turns = i % 100; turns > 0; --turns) {
-      if (::poll(&descriptor, 1, 0) != 0) break;
-    }
-    // Fails if the connection has ended already.
-    (void)!::connect(taken.get(), &kNobody, sizeof(kNobody));
-  }
-  ExpectStillServing();
 }
 
 TEST_F(CmHostileTest, NumbersBeyondTheDeviceAreCutToIt) {

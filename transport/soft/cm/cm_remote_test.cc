@@ -6,6 +6,7 @@
 // others as it reaches other hosts.
 
 #include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <net/if.h>
 #include <sched.h>
@@ -16,11 +17,15 @@
 #include <chrono>
 #include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "transport/base/check.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/cm/cm_test_end.h"
+#include "transport/verbs/cm_id.h"
 
 namespace verbena::soft {
 namespace {
@@ -93,6 +98,40 @@ TEST_F(CmRemoteTest, AnIdForWhichNobodyListensIsDestroyedAtOnce) {
   client.Dial(OtherHost(port));
   EXPECT_EQ(client.Expect(RDMA_CM_EVENT_REJECTED).status, 8);
   EXPECT_LT(TimeToHangUp(client), kAtOnce);
+}
+
+// Strangers connect to the listener's TCP port. They say nothing, or nonsense,
+// or leave at once.
+TEST_F(CmRemoteTest, StrangersKeepNobodyOut) {
+  constexpr char kNonsense[] = "GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n";
+  const base::SocketAddress address = OtherHost(port);
+  std::vector<base::UniqueFd> strangers;
+  for (int i = 0; i < 300; ++i) {
+    base::UniqueFd stranger(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(stranger.get(), address.get(), address.size()), 0);
+    if (i % 3 == 0) ::send(stranger.get(), kNonsense, sizeof(kNonsense), 0);
+    if (i % 3 != 1) strangers.push_back(std::move(stranger));
+  }
+  client.Dial(address);
+  server.TakeRequest();
+}
+
+TEST_F(CmRemoteTest, APortThatAnotherProgramHasIsNotListenedAt) {
+  const base::UniqueFd other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  base::SocketAddress address =
+      *base::SocketAddress::ParseNumeric(std::string(kOwnAddress) + ":0");
+  ASSERT_EQ(::bind(other.get(), address.get(), address.size()), 0);
+  ASSERT_EQ(::listen(other.get(), 1), 0);
+  sockaddr_in name = {};
+  socklen_t length = sizeof(name);
+  ::getsockname(other.get(), reinterpret_cast<sockaddr*>(&name), &length);
+  address.set_port(ntohs(name.sin_port));
+  transport::CmId id =
+      *transport::CmId::Create(TestProvider(), client.channel());
+  ASSERT_TRUE(id.BindAddr(address).ok());
+  const absl::Status status = id.Listen(1);
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("Address already in use"));
 }
 
 void SetOfLoopback(unsigned long what, ifreq request, const char* name) {

@@ -282,9 +282,7 @@ bool ConnectionHandshake::HandleMessage(CmEndpoint& endpoint,
       endpoint.Transition(CmState::kClosed);
       events_.Post(endpoint, RDMA_CM_EVENT_DISCONNECTED);
       return true;
-    case CmMessageType::kConnectRequest:
-    case CmMessageType::kRemoteConnection:
-      // Only listeners are sent these.
+    case CmMessageType::kConnectRequest:  // Only listeners are sent this.
       return false;
   }
   return false;

@@ -14,7 +14,7 @@
 #include "transport/soft/base/limits.h"
 #include "transport/soft/base/peer_users.h"
 #include "transport/soft/link/link.h"
-#include "transport/soft/remote/tcp_protocol.h"
+#include "transport/soft/remote/tcp_socket.h"
 
 namespace verbena::soft {
 namespace {
@@ -38,20 +38,26 @@ constexpr int kAcceptBatch = 64;
 
 }  // namespace
 
-// Opens the host's port last: connections that come there are passed to the
-// socket that listens here.
+// Other hosts connect to the TCP port of the same number. It is opened first:
+// some other program may have it.
 int ConnectionListener::Start(CmEndpoint& listener) {
-  const bool remote = network_.enabled() && !listener.Local().IsLoopback();
-  if (remote) {
+  base::UniqueFd tcp;
+  if (network_.enabled() && !listener.Local().IsLoopback()) {
     if (const int error = network_.Start(); error != 0) return error;
+    const int error =
+        OpenTcpListener(listener.Local(), listener.ipv6_only, tcp);
+    if (error != 0) return error;
   }
   KeepSpare(listener);
   // The engine's thread empties the kernel's queue at once. The user's backlog
   // limits our own queue of requests, which the user empties.
   if (::listen(listener.socket.get(), kBacklogMax) != 0) return errno;
   if (const int error = Watch(listener); error != 0) return error;
-  if (remote) network_.OpenPort();
-  return 0;
+  listener.listening.tcp = std::move(tcp);
+  if (!listener.listening.tcp.valid()) return 0;
+  const int error = WatchTcp(listener);
+  if (error != 0) callbacks_.Unwatch(listener.socket.get());
+  return error;
 }
 
 void ConnectionListener::KeepSpare(CmEndpoint& listener) {
@@ -64,6 +70,14 @@ int ConnectionListener::Watch(CmEndpoint& listener) {
                           [this](CmEndpoint& watched, ClosingSockets& closing)
                               ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
                                 OnIncoming(watched, closing);
+                              });
+}
+
+int ConnectionListener::WatchTcp(CmEndpoint& listener) {
+  return callbacks_.Watch(listener.listening.tcp.get(), listener,
+                          [this](CmEndpoint& watched, ClosingSockets& closing)
+                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+                                OnRemote(watched, closing);
                               });
 }
 
@@ -192,37 +206,56 @@ void ConnectionListener::OnHalfOpenReadable(CmEndpoint& listener, uint64_t key,
   HalfOpenConnection half_open = std::move(found->second);
   listener.listening.half_open.erase(found);
   if (received.kind == CmReceived::Kind::kMessage) {
-    if (received.message.type == CmMessageType::kRemoteConnection) {
-      AddRemote(listener, std::move(received.fd), closing);
-    } else {
-      TakeRequest(listener, received, half_open);
-    }
+    TakeRequest(listener, received, half_open);
   } else if (received.lost_fd) {
     Refuse(half_open.socket.get());
   }
   closing.Add(std::move(half_open.socket));
 }
 
+// Accepts connections of other hosts, as OnIncoming() does those of this one.
+void ConnectionListener::OnRemote(CmEndpoint& listener,
+                                  ClosingSockets& closing) {
+  for (int i = 0; i < kAcceptBatch; ++i) {
+    base::UniqueFd socket(::accept4(listener.listening.tcp.get(), nullptr,
+                                    nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.valid()) {
+      AddRemote(listener, std::move(socket), closing);
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    // Out of descriptors or memory: the connections stay in the kernel's queue,
+    // and would bring us back at once.
+    if (errno != EAGAIN) PauseTcp(listener);
+    return;
+  }
+}
+
+void ConnectionListener::PauseTcp(CmEndpoint& listener) {
+  callbacks_.Unwatch(listener.listening.tcp.get());
+  callbacks_.StartTimer(kAcceptPause, listener,
+                        [this](CmEndpoint& paused, ClosingSockets& /*closing*/)
+                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+                              if (WatchTcp(paused) != 0) PauseTcp(paused);
+                            });
+}
+
 // A relay of this process plays the peer from here on. It gets the other end of
 // a pair of sockets, and its request comes as that of any other peer.
-void ConnectionListener::AddRemote(CmEndpoint& listener, ForeignFd tcp,
+void ConnectionListener::AddRemote(CmEndpoint& listener, base::UniqueFd tcp,
                                    ClosingSockets& closing) {
-  if (!network_.enabled() || network_.Start() != 0) return;
-  std::optional<TcpCaller> caller = Network::ReadPreamble(tcp.get());
   int sockets[2];
-  if (!caller.has_value() ||
-      caller->preamble.purpose != TcpPurpose::kConnectionManager ||
+  if (!AdoptTcpSocket(tcp.get()) ||
       ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
                    sockets) != 0) {
     return;
   }
-  caller->address.set_port(caller->preamble.source_port);
+  const base::SocketAddress peer = TcpPeerAddress(tcp.get());
+  base::UniqueFd own(sockets[0]);
   std::shared_ptr<LinkDriver> driver = network_.Accept(
-      std::move(tcp), caller->preamble,
+      ForeignFd(std::move(tcp)), /*manual=*/false,
       {std::nullopt, LinkSide::kFirst, base::UniqueFd(sockets[1])});
-  AddHalfOpen(listener,
-              {base::UniqueFd(sockets[0]), caller->address, std::move(driver)},
-              closing);
+  AddHalfOpen(listener, {std::move(own), peer, std::move(driver)}, closing);
 }
 
 void ConnectionListener::Refuse(int socket) {
@@ -299,6 +332,7 @@ void ConnectionListener::End(CmEndpoint& listener, ClosingSockets& closing) {
     closing.Add(std::move(half_open.socket));
   }
   listener.listening.half_open.clear();
+  closing.Add(std::move(listener.listening.tcp));
 }
 
 }  // namespace verbena::soft

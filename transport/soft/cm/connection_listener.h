@@ -72,8 +72,13 @@ class ConnectionListener {
   void OnHalfOpenReadable(CmEndpoint& listener, uint64_t key,
                           ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
-  // A connection that came to the host's TCP port is for `listener`.
-  void AddRemote(CmEndpoint& listener, ForeignFd tcp, ClosingSockets& closing)
+  // For connections of other hosts.
+  int WatchTcp(CmEndpoint& listener) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  void OnRemote(CmEndpoint& listener, ClosingSockets& closing)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  void PauseTcp(CmEndpoint& listener) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  void AddRemote(CmEndpoint& listener, base::UniqueFd tcp,
+                 ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   // Tells a client, and the user by a warning, that this process lacks the
   // descriptors or the memory for the connection.

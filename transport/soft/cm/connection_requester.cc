@@ -15,7 +15,6 @@
 #include "transport/soft/base/peer_users.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
-#include "transport/soft/remote/tcp_protocol.h"
 
 namespace verbena::soft {
 namespace {
@@ -131,12 +130,8 @@ int ConnectionRequester::ConnectToHost(CmEndpoint& endpoint) {
   // The bound socket is kept, so that nobody else gets the local address.
   endpoint.connection.address_holder =
       std::exchange(endpoint.socket, base::UniqueFd(sockets[0]));
-  TcpPreamble preamble;
-  preamble.purpose = TcpPurpose::kConnectionManager;
-  preamble.source_port = endpoint.Local().port();
-  preamble.destination_port = endpoint.Peer().port();
   endpoint.connection.driver = network_.Connect(
-      endpoint.Local(), endpoint.Peer(), preamble,
+      endpoint.Local(), endpoint.Peer(), std::nullopt,
       {std::nullopt, LinkSide::kSecond, base::UniqueFd(sockets[1])});
   return 0;
 }

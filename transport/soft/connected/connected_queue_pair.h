@@ -264,6 +264,8 @@ class ConnectedQueuePair final : public QueuePair {
   DrivenLink driven_ ABSL_GUARDED_BY(lock_);
   // The socket is ready, or polls do not look at it.
   bool stream_ready_ ABSL_GUARDED_BY(lock_) = false;
+  // The last pass has not sent all that the socket had room for.
+  bool stream_unfinished_ ABSL_GUARDED_BY(lock_) = false;
   // The peer has been asked to ring.
   bool asleep_ ABSL_GUARDED_BY(lock_) = false;
   // The engine is going to call OnTick() by the clock.

@@ -290,7 +290,7 @@ EngineMember::TimePoint ConnectedQueuePair::LookAfter(TimePoint now,
 // at once.
 bool ConnectedQueuePair::Serve(TimePoint now) {
   const bool sound_asleep = asleep_ && link().sleep() != kAwake;
-  if (sound_asleep && !exchange_.TransferUnderWay() &&
+  if (sound_asleep && !exchange_.TransferUnderWay() && !stream_unfinished_ &&
       now < requester().resume_at()) {
     return false;
   }

@@ -22,16 +22,19 @@ void ConnectedQueuePair::ReceiveStream() {
 }
 
 // Sends what is in the ring, and what had no room in it. Returns whether there
-// may be more.
+// may be more: if the socket has no room it tells when it has.
 bool ConnectedQueuePair::SendStream(bool more) {
-  bool room = driven_.Send();
-  for (int i = 0; room && exchange_.has_unsent() && i < kRefillsPerPass; ++i) {
-    more = exchange_.Transmit();
-    if (checks_after_transmit_) AfterTransmit();
-    room = driven_.Send();
+  bool moved = driven_.Send();
+  for (int i = 0; moved && i < kRefillsPerPass; ++i) {
+    if (exchange_.has_unsent()) {
+      more = exchange_.Transmit();
+      if (checks_after_transmit_) AfterTransmit();
+    }
+    moved = driven_.Send();
   }
   driven_.UpdateInterest(/*connected=*/true);
-  return more;
+  stream_unfinished_ = more || moved;
+  return stream_unfinished_;
 }
 
 // The socket wakes a thread that waits at the channel. If none does, the

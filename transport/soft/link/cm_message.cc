@@ -18,7 +18,7 @@ static_assert(std::is_trivially_copyable_v<CmMessage>);
 bool IsKnown(const CmMessage& message) {
   return message.version == kCmVersion &&
          message.type >= CmMessageType::kConnectRequest &&
-         message.type <= CmMessageType::kRemoteConnection;
+         message.type <= CmMessageType::kDisconnect;
 }
 
 }  // namespace

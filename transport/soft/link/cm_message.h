@@ -34,9 +34,6 @@ enum class CmMessageType : uint8_t {
   kReadyToUse = 3,
   kReject = 4,
   kDisconnect = 5,
-  // To a listener, from whoever holds the port for other hosts: the TCP
-  // connection that comes along is for it (tcp_protocol.h).
-  kRemoteConnection = 6,
 };
 
 inline constexpr uint8_t kCmVersion = 2;
@@ -59,10 +56,10 @@ inline constexpr uint16_t kOtherUser = 0x5601;
 // The second: some other program has the port for other hosts.
 inline constexpr uint16_t kForeignPort = 0x5602;
 
-// A message of any type. TCP carries its image to other hosts (tcp_protocol.h),
-// so the layout is part of the protocol: a change of it takes another
-// kCmVersion. Numbers are in the byte order of x86. Fields that a type does not
-// use are zero.
+// A message of any type. iWARP carries the image of some to other hosts
+// (stream_message.h), so the layout is part of the protocol: a change of it
+// takes another kCmVersion. Numbers are in the byte order of x86. Fields that a
+// type does not use are zero.
 struct CmMessage {
   CmMessageType type = CmMessageType::kDisconnect;
   uint8_t version = kCmVersion;

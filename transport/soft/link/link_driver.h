@@ -1,4 +1,4 @@
-// What carries a link to another host.
+// The interface of a relay to a queue pair: it carries a link to another host.
 
 #ifndef VERBENA_TRANSPORT_SOFT_LINK_LINK_DRIVER_H_
 #define VERBENA_TRANSPORT_SOFT_LINK_LINK_DRIVER_H_
@@ -27,8 +27,8 @@ class LinkDriver {
 
   // Moves what the peer has sent into the link, as far as there is room.
   virtual void Receive() = 0;
-  // Sends what the queue pair has put into the link. Returns whether that has
-  // made room there.
+  // Sends a part of what the queue pair has put into the link. Returns whether
+  // anything went: if not, nothing is left, or the socket has no room.
   virtual bool Send() = 0;
 
   // Whether bytes wait for the link to have room: until then the socket stays

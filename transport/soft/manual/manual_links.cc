@@ -225,8 +225,7 @@ void ManualLinks::TakeOffer(const LinkOffer& offer, FdMessage message) {
 void ManualLinks::TakeTcpOffer(const LinkOffer& offer, ForeignFd tcp) {
   if (!network_.enabled() || network_.Start() != 0) return;
   const std::optional<TcpCaller> caller = Network::ReadPreamble(tcp.get());
-  if (!caller.has_value() || caller->preamble.purpose != TcpPurpose::kManual ||
-      caller->preamble.to != offer.to) {
+  if (!caller.has_value() || caller->preamble.to != offer.to) {
     return;
   }
   auto [relays, own] = ManualLink::CreatePair();
@@ -234,7 +233,7 @@ void ManualLinks::TakeTcpOffer(const LinkOffer& offer, ForeignFd tcp) {
   const ManualPeer peer = {.number = caller->preamble.from,
                            .host = caller->address};
   own->set_driver(network_.Accept(
-      std::move(tcp), caller->preamble,
+      std::move(tcp), /*manual=*/true,
       {relays->TakeMemory(), LinkSide::kFirst, relays->TakeSocket()}));
   Keep(offer.to, peer, std::move(own));
 }

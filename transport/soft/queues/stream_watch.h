@@ -30,7 +30,7 @@ class StreamWatch {
   // Returns 0, or the errno with which the kernel refuses.
   int Add(QueuePair* qp, int socket);
   void Remove(int socket);
-  // What `socket` counts as ready for from now on; Add() begins with input.
+  // From now on `socket` is ready for these; Add() begins with input.
   void SetInterest(QueuePair* qp, int socket, bool input, bool output);
 
   // Fills `ready` with queue pairs whose sockets are ready. Never blocks.

@@ -22,6 +22,11 @@ uint64_t LingeringRelays::Add(std::function<void()> end) {
   return name;
 }
 
+void LingeringRelays::Warn(absl::string_view text) {
+  const base::MutexLock lock(mutex_);
+  warning_.Say(text);
+}
+
 void LingeringRelays::NoteSent(uint64_t name) {
   const base::MutexLock lock(mutex_);
   const auto found = relays_.find(name);

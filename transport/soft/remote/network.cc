@@ -29,15 +29,13 @@ Network::Running& Network::running() const {
 
 void Network::OpenPort() { running().port_switch.Start(); }
 
-std::shared_ptr<LinkDriver> Network::Connect(const base::SocketAddress& source,
-                                             base::SocketAddress host,
-                                             const TcpPreamble& preamble,
-                                             RelayLink link) {
+std::shared_ptr<LinkDriver> Network::Connect(
+    const base::SocketAddress& source, base::SocketAddress host,
+    std::optional<TcpPreamble> preamble, RelayLink link) {
   base::SocketAddress from = source;
-  // The port is that of an identifier, if any, and no TCP port of this host:
-  // the preamble carries it.
+  // The port is that of an identifier, if any, and no TCP port of this host.
   if (!from.empty()) from.set_port(0);
-  host.set_port(port_);
+  if (preamble.has_value()) host.set_port(port_);
   Running& way = running();
   return Relay::Connect(way.engine, way.lingering, from, host, preamble,
                         std::move(link));
@@ -56,11 +54,10 @@ std::optional<TcpCaller> Network::ReadPreamble(int tcp) {
   return caller;
 }
 
-std::shared_ptr<LinkDriver> Network::Accept(ForeignFd tcp,
-                                            const TcpPreamble& preamble,
+std::shared_ptr<LinkDriver> Network::Accept(ForeignFd tcp, bool manual,
                                             RelayLink link) {
   Running& way = running();
-  return Relay::Accept(way.engine, way.lingering, std::move(tcp), preamble,
+  return Relay::Accept(way.engine, way.lingering, std::move(tcp), manual,
                        std::move(link));
 }
 

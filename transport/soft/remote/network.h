@@ -23,7 +23,8 @@
 
 namespace verbena::soft {
 
-// A host that has connected to the port, as far as it is known.
+// A queue pair of another host that was connected manually, as far as it is
+// known.
 struct TcpCaller {
   TcpPreamble preamble;
   // Not empty. Read once: a connection may end at any time, or be ended by a
@@ -54,18 +55,18 @@ class Network {
   // From now on other hosts can reach this process.
   void OpenPort();
 
-  // Carries `link` to `host`, at whatever port `host` says, from `source`
-  // unless that is empty. See Relay::Connect.
+  // Carries `link` to `host` from `source`, unless that is empty: to its port,
+  // or, with a preamble, to the device's port there. See Relay::Connect.
   std::shared_ptr<LinkDriver> Connect(const base::SocketAddress& source,
                                       base::SocketAddress host,
-                                      const TcpPreamble& preamble,
+                                      std::optional<TcpPreamble> preamble,
                                       RelayLink link);
 
   // Reads the preamble of a connection that somebody has passed to this
   // process. None when it has no preamble, or is no connection.
   static std::optional<TcpCaller> ReadPreamble(int tcp);
   // Carries `link` over such a connection. See Relay::Accept.
-  std::shared_ptr<LinkDriver> Accept(ForeignFd tcp, const TcpPreamble& preamble,
+  std::shared_ptr<LinkDriver> Accept(ForeignFd tcp, bool manual,
                                      RelayLink link);
 
   // Waits until the kernel has all that queue pairs and identifiers have told

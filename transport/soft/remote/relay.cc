@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "transport/soft/remote/tcp_socket.h"
 
 namespace verbena::soft {
@@ -19,10 +20,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kRetryFirst(20);
 constexpr milliseconds kRetryLast(1000);
 
-// Refusals in a row that mean that nobody listens, and not that the port is
-// about to change hands: together 300 ms.
-constexpr int kRefusalsMax = 5;
-
 // Turns of one relay before others have theirs.
 constexpr int kTurns = 16;
 
@@ -31,23 +28,23 @@ constexpr int kTurns = 16;
 std::shared_ptr<LinkDriver> Relay::Connect(
     Engine& engine, LingeringRelays& lingering,
     const base::SocketAddress& source, const base::SocketAddress& destination,
-    const TcpPreamble& preamble, RelayLink link) {
-  std::shared_ptr<Relay> relay(
-      new Relay(engine, lingering, preamble, std::move(link)));
-  relay->active_ = true;
+    std::optional<TcpPreamble> preamble, RelayLink link) {
+  std::shared_ptr<Relay> relay(new Relay(engine, lingering,
+                                         preamble.has_value(), /*active=*/true,
+                                         std::move(link)));
   relay->source_ = source;
   relay->destination_ = destination;
+  if (preamble.has_value()) relay->preamble_ = *preamble;
   engine.Post([relay] { relay->Start(); });
   return relay;
 }
 
 std::shared_ptr<LinkDriver> Relay::Accept(Engine& engine,
                                           LingeringRelays& lingering,
-                                          ForeignFd tcp,
-                                          const TcpPreamble& preamble,
+                                          ForeignFd tcp, bool manual,
                                           RelayLink link) {
   std::shared_ptr<Relay> relay(
-      new Relay(engine, lingering, preamble, std::move(link)));
+      new Relay(engine, lingering, manual, /*active=*/false, std::move(link)));
   {
     const base::MutexLock lock(relay->mutex_);
     relay->tcp_ = std::move(tcp);
@@ -56,11 +53,12 @@ std::shared_ptr<LinkDriver> Relay::Accept(Engine& engine,
   return relay;
 }
 
-Relay::Relay(Engine& engine, LingeringRelays& lingering,
-             const TcpPreamble& preamble, RelayLink link)
+Relay::Relay(Engine& engine, LingeringRelays& lingering, bool manual,
+             bool active, RelayLink link)
     : engine_(engine),
       lingering_(lingering),
-      preamble_(preamble),
+      manual_(manual),
+      active_(active),
       socket_(std::move(link.socket)),
       side_(link.side) {
   if (link.memory.has_value()) {
@@ -71,10 +69,9 @@ Relay::Relay(Engine& engine, LingeringRelays& lingering,
 // The engine goes on until the queue pair is connected: see Serve().
 bool Relay::StartDriving() {
   const base::MutexLock lock(mutex_);
-  if (!tcp_.valid() || connecting_ || ended_) return false;
-  // The other host may have no queue pair of that number yet, and end the
-  // connection, so that another one has to be made.
-  if (manual() && peer_news_.state == kLinkNotReady) return false;
+  // Before that, a connection for queue pairs that are connected manually may
+  // end because the peer is not there yet, and another one has to be made.
+  if (stream_ == nullptr || ended_) return false;
   driven_ = served_ = true;
   link_.SetSleep(kAwake);
   PumpSoon();
@@ -87,7 +84,7 @@ void Relay::StopDriving() {
   if (!driven_) return;
   driven_ = served_ = false;
   if (ended_) {
-    tcp_.Reset();
+    CloseTcp();
   } else {
     PumpSoon();
   }
@@ -95,26 +92,23 @@ void Relay::StopDriving() {
 
 void Relay::Serve(bool serve) {
   const base::MutexLock lock(mutex_);
+  if (stream_ != nullptr) stream_->Hurry();
   if (served_ == serve) return;
   served_ = serve;
   PumpSoon();
 }
 
-// A thread that finds the engine at work leaves it the rest. None of these
-// rings: the queue pair that calls looks at the link next.
+// Neither rings: the queue pair that calls looks at the link next.
 void Relay::Receive() {
-  if (!mutex_.try_lock()) return;
-  if (!ended_) {
-    ReceiveBatch();
-    if (tcp_ended_ || garbage_) PumpSoon();
-  }
-  mutex_.unlock();
+  const base::MutexLock lock(mutex_);
+  ReceiveStream();
+  if (!ended_ && (tcp_ended_ || garbage_ != nullptr)) PumpSoon();
 }
 
 bool Relay::Send() {
-  if (!mutex_.try_lock()) return false;
-  const bool moved = !ended_ && HasNews() && SendBatch();
-  mutex_.unlock();
+  const base::MutexLock lock(mutex_);
+  const bool moved = SendStream();
+  if (!ended_ && garbage_ != nullptr) PumpSoon();
   return moved;
 }
 
@@ -171,23 +165,19 @@ void Relay::TryConnect() {
   engine_.SetInterest(tcp_.get(), false, true);
 }
 
-// A link that was made manually tries again until its own side leaves. A link
-// of the connection manager tries again if it was refused, and a few times
-// only.
+// A link that was made manually tries again until its own side leaves.
 void Relay::OnConnectFailed(int error) {
   UnwatchTcp();
-  tcp_.Reset();
+  CloseTcp();
   connecting_ = false;
   if (socket_ended_) {
     End();
     return;
   }
-  if (!manual()) {
-    if (error != ECONNREFUSED) return;  // No answer: see Connect() in relay.h.
-    if (failures_ + 1 >= kRefusalsMax) {
-      End();
-      return;
-    }
+  if (!manual_) {
+    // No answer otherwise: see Connect() in relay.h.
+    if (error == ECONNREFUSED || error == ECONNRESET) End();
+    return;
   }
   const milliseconds delay =
       std::min(kRetryFirst * (1 << std::min(failures_, 10)), kRetryLast);
@@ -211,6 +201,10 @@ void Relay::OnTcpReady() {
     }
     if (TcpPeerAddress(tcp_.get()).empty()) return;  // Not connected yet.
     connecting_ = false;
+    if (manual_) {
+      const auto* const bytes = reinterpret_cast<const std::byte*>(&preamble_);
+      saying_.assign(bytes, bytes + sizeof(preamble_));
+    }
   }
   Pump();
 }
@@ -232,14 +226,15 @@ void Relay::OnSocketReady() {
 // drives the relay never rings, because it calls Send().
 void Relay::Pump() {
   if (ended_) return;
-  if (garbage_) return OnGarbage();
   if (link_.attached()) link_.SetSleep(kAwake);
   for (int i = 0; i < kTurns; ++i) {
     ReadSocket();
-    bool moved = SendBatch();
-    if (engine_looks() && ReceiveBatch()) moved = true;
+    bool moved = Greet();
+    moved |= SendStream();
+    if (engine_looks() && ReceiveStream()) moved = true;
+    if (ended_) return;
+    if (garbage_ != nullptr) return OnGarbage();
     if (link_.attached()) link_.RingIfNeeded();
-    if (garbage_) return OnGarbage();
     if (!moved && !SleepUnlessMoving()) {
       HandleEnds();
       if (!ended_) UpdateInterest();
@@ -252,30 +247,32 @@ void Relay::Pump() {
 // The queue pair rings from now on; what it sent before it knew is found here.
 // Returns whether anything was.
 bool Relay::SleepUnlessMoving() {
-  if (!link_.attached()) return false;
-  if (!driven_) {
-    link_.SetSleep(kSleepForAcks);
-    LinkEnd::FenceAfterSleep();
-  }
-  if (SendBatch()) return true;
-  return engine_looks() && no_room_ && ReceiveBatch();
+  if (!link_.attached() || driven_) return false;
+  link_.SetSleep(kSleepForAcks);
+  LinkEnd::FenceAfterSleep();
+  if (stream_ != nullptr) stream_->Hurry();
+  return Greet() || SendStream() ||
+         (input_blocked_.load(std::memory_order_relaxed) && ReceiveStream());
 }
 
 // Waits for what can move: messages if none waits to be sent, bytes if the ring
 // has room, room in the socket if bytes wait for it.
 void Relay::UpdateInterest() {
   if (!socket_ended_) {
-    engine_.SetInterest(socket_.get(), !message_.has_value(), false);
+    engine_.SetInterest(socket_.get(), !message_.has_value() && !socket_paused_,
+                        false);
   }
   if (!tcp_.valid() || connecting_) return;
+  const bool output = !saying_.empty() || output_blocked();
+  const bool input = !input_blocked() || finishing_;
   // With nothing to wait for it must not be watched at all: a connection that
   // is broken would call again and again.
-  if (!engine_looks() || (no_room_ && unsent_.empty())) {
+  if (!engine_looks() || (!input && !output)) {
     UnwatchTcp();
     return;
   }
   WatchTcp();
-  engine_.SetInterest(tcp_.get(), !no_room_, !unsent_.empty());
+  engine_.SetInterest(tcp_.get(), input, output);
 }
 
 // The relay's own side has left. What it left behind is still to be sent.
@@ -296,43 +293,72 @@ void Relay::OnSocketEnded() {
 // After a turn in which nothing moved: acts on the ends of the two sides.
 void Relay::HandleEnds() {
   if (tcp_ended_) {
-    // Frames that came before the end may still wait for room in the ring.
-    if (socket_ended_ || !no_room_) OnTcpLost();
+    OnTcpLost();
     return;
   }
-  if (!socket_ended_ || finishing_) return;
   if (!tcp_.valid() || connecting_) {
-    End();
+    if (socket_ended_) End();
     return;
   }
-  if (!unsent_.empty()) return;
-  // All has been sent. The connection ends when the peer closes its side too:
-  // then the peer has it all.
+  if (finishing_) return;
+  // Peers of another kind are told of a disconnection by the end alone.
+  const bool leaves = stream_ != nullptr && !terms_.extended &&
+                      (message_.has_value() || OwnNews().state == kLinkClosed);
+  if ((socket_ended_ || leaves || rejected_) && saying_.empty() &&
+      !output_blocked()) {
+    Finish();
+  }
+}
+
+// All has been sent. The connection ends when the peer closes its side too:
+// then the peer has it all.
+void Relay::Finish() {
   finishing_ = true;
-  no_room_ = false;
+  input_blocked_.store(false, std::memory_order_relaxed);
+  message_.reset();
+  ::shutdown(tcp_.get(), SHUT_WR);
+  if (!socket_ended_) return;
+  stream_.reset();
   link_ = LinkEnd();
   socket_.Reset();
-  ::shutdown(tcp_.get(), SHUT_WR);
   lingering_.NoteSent(lingering_name_);
 }
 
 void Relay::OnTcpLost() {
-  const bool may_try_again = manual() && active_ &&
-                             peer_news_.state == kLinkNotReady &&
-                             !socket_ended_;
-  if (!may_try_again) {
+  if (!manual_ || !active_ || stream_ != nullptr || socket_ended_) {
     End();
     return;
   }
-  // The other host has no queue pair of that number yet. All that was sent can
-  // be sent again: packets are not sent before the peer has said that it is
-  // ready.
-  tcp_ended_ = preamble_sent_ = no_room_ = false;
-  sent_frames_ = received_frames_ = executed_told_ = 0;
-  news_told_ = LinkNews();
-  unsent_.clear();
-  unparsed_.clear();
+  // The other host has no queue pair of that number yet. Nothing but the
+  // greeting has been sent.
+  tcp_ended_ = said_ = heard_ = false;
+  news_told_ = peer_news_ = LinkNews();
+  saying_.clear();
+  hearing_.clear();
   OnConnectFailed(ECONNREFUSED);
+}
+
+// A host whose first bytes are no greeting is no device: some other program has
+// the port there. The connection manager of this process is told so.
+void Relay::OnGarbage() {
+  lingering_.Warn(absl::StrCat("the software device ends a connection with ",
+                               TcpPeerAddress(tcp_.get()).ToString(), ": ",
+                               garbage_));
+  if (active_ && !manual_ && stream_ == nullptr && !socket_ended_) {
+    SendCmMessage(socket_.get(), {.type = CmMessageType::kReject,
+                                  .reject_reason = kForeignPort});
+  }
+  End();
+}
+
+// Only a connection that another process has passed to this one may be slow to
+// close.
+void Relay::CloseTcp() {
+  if (manual_ && !active_) {
+    tcp_.Reset();
+  } else {
+    tcp_.Release().Reset();
+  }
 }
 
 void Relay::End() {
@@ -342,12 +368,13 @@ void Relay::End() {
   const std::shared_ptr<Relay> self = shared_from_this();
   UnwatchTcp();
   if (!socket_ended_) engine_.Unwatch(socket_.get());
+  stream_.reset();
   // Bytes that are still in the sockets are not waited for, because the other
   // ends may never read them.
   if (driven_) {
     ::shutdown(tcp_.get(), SHUT_RDWR);
   } else {
-    tcp_.Reset();
+    CloseTcp();
   }
   input_blocked_.store(true, std::memory_order_relaxed);
   output_blocked_.store(false, std::memory_order_relaxed);

@@ -3,6 +3,7 @@
 #ifndef VERBENA_TRANSPORT_SOFT_REMOTE_RELAY_H_
 #define VERBENA_TRANSPORT_SOFT_REMOTE_RELAY_H_
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -17,12 +18,13 @@
 #include "transport/base/unique_fd.h"
 #include "transport/soft/base/engine.h"
 #include "transport/soft/base/foreign_fd.h"
+#include "transport/soft/iwarp/iwarp_stream.h"
+#include "transport/soft/iwarp/mpa.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
 #include "transport/soft/link/link_driver.h"
 #include "transport/soft/link/link_end.h"
 #include "transport/soft/remote/lingering_relays.h"
-#include "transport/soft/remote/relay_buffer.h"
 #include "transport/soft/remote/tcp_protocol.h"
 
 namespace verbena::soft {
@@ -41,14 +43,14 @@ struct RelayLink {
 };
 
 // Plays the peer to a queue pair of this process, over an ordinary link, and
-// moves what happens there over a TCP connection to another relay, which plays
-// this queue pair to its peer. So queue pairs know nothing of TCP.
+// speaks iWARP with the real peer over a TCP connection. The connection manager
+// of this process talks to it by the link's socket, as to that of any peer.
 //
-// A relay holds no more than one batch of bytes (kTcpBatchBytes) each way
-// beyond the link's ring and the socket's buffers. When the ring is full it
-// stops reading, and when the socket is full it leaves packets in the ring.
-// Bytes from the other host are checked before any are stored. A peer that
-// breaks the framing loses the connection.
+// A relay begins by a greeting: the frames of MPA, by which two connection
+// managers exchange CONNECT_REQUEST and CONNECT_REPLY, or a preamble between
+// queue pairs that are connected manually. Then an IwarpStream carries the
+// link. A peer of another kind (siw, a NIC) says nothing else: the connection
+// counts as ready with the reply, and a disconnection is the end of the stream.
 //
 // A relay owns itself and runs on the thread of `engine`, which outlives it,
 // while its queue pair does not drive it. It ends when either side does; the
@@ -58,24 +60,22 @@ struct RelayLink {
 class Relay final : public LinkDriver,
                     public std::enable_shared_from_this<Relay> {
  public:
-  // Connects to `destination`, from `source` unless that is empty, and says
-  // `preamble`. For queue pairs that are connected manually it tries until the
-  // other end of the link's socket is closed. For the connection manager it
-  // tries as long as a host that has lost the owner of its port needs to find
-  // another; then it closes the socket, which means that nobody listens. If the
-  // host does not answer, the socket stays open: the connection manager has a
-  // deadline of its own.
+  // Connects to `destination`, from `source` unless that is empty. A refusal
+  // closes the link's socket, which means that nobody listens. If the host does
+  // not answer, the socket stays open: the connection manager has a deadline of
+  // its own. With a preamble, for queue pairs that are connected manually, it
+  // tries until the other end of the link's socket is closed.
   static std::shared_ptr<LinkDriver> Connect(
       Engine& engine, LingeringRelays& lingering,
       const base::SocketAddress& source, const base::SocketAddress& destination,
-      const TcpPreamble& preamble, RelayLink link);
+      std::optional<TcpPreamble> preamble, RelayLink link);
 
-  // Goes on with `tcp`, whose preamble has been read. If `link` has no memory,
-  // the relay makes it when the request of the connection manager comes.
+  // Goes on with `tcp`, whose preamble has been read if the queue pair is
+  // connected manually. If `link` has no memory, the relay makes it when the
+  // request of the connection manager comes.
   static std::shared_ptr<LinkDriver> Accept(Engine& engine,
                                             LingeringRelays& lingering,
-                                            ForeignFd tcp,
-                                            const TcpPreamble& preamble,
+                                            ForeignFd tcp, bool manual,
                                             RelayLink link);
 
   Relay(const Relay&) = delete;
@@ -98,12 +98,8 @@ class Relay final : public LinkDriver,
   void Serve(bool serve) override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  enum class Parsed { kFrame, kIncomplete, kNoRoom, kGarbage };
-
-  Relay(Engine& engine, LingeringRelays& lingering, const TcpPreamble& preamble,
+  Relay(Engine& engine, LingeringRelays& lingering, bool manual, bool active,
         RelayLink link);
-
-  bool manual() const { return preamble_.purpose == TcpPurpose::kManual; }
 
   // The life of the connection (relay.cc), on the engine's thread.
   void Start() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -119,50 +115,52 @@ class Relay final : public LinkDriver,
   void UpdateInterest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnSocketEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HandleEnds() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Finish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnTcpLost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnGarbage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CloseTcp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the engine's thread is to look at the TCP socket.
   bool engine_looks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !driven_ || served_ || tcp_ended_;
   }
 
-  // Sending (relay_send.cc).
-  void ReadSocket() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool SendBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool SendRest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool HasNews() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  size_t AppendPackets(std::byte* to, size_t room)
+  // The greeting (relay_greeting.cc).
+  bool Greet() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SayGreeting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SayMpa(const CmMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool SendGreeting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HearGreeting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnMpa(const MpaFrame& frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnState() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PassUp(const CmMessage& message, int memory_fd = -1)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  LinkNews OwnNews() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  size_t AppendNews(std::byte* to, const LinkNews& news, bool drained)
+  bool MakeMemory(CmMessage& request, base::UniqueFd& memory_fd)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  size_t AppendFrame(std::byte* to, TcpFrame frame, const void* payload)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool NoteOwnProgress() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartStream() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Receiving (relay_receive.cc).
-  bool ReceiveBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Parsed ParseFrame(const std::byte* bytes, size_t length, size_t& used)
+  // The stream (relay_stream.cc).
+  void ReadSocket() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnMessage(CmReceived& received) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  LinkNews OwnNews() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SayNews() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool SendStream() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ReceiveStream() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool DropInput() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteStream() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TakeState(uint64_t word) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TakeCmMessage(const StreamMessage& said)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Parsed TakeFrame(const TcpFrame& frame, const std::byte* payload)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Parsed TakePacket(const TcpFrame& frame, const std::byte* payload)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Parsed TakeState(const TcpFrame& frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Parsed TakeCmMessage(const std::byte* payload)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool CompleteRequest(CmMessage& request, base::UniqueFd& memory_fd)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OnGarbage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Engine& engine_;
   LingeringRelays& lingering_;
-  const TcpPreamble preamble_;
-  // Set before Start().
-  bool active_ = false;
-  // The addresses that an active relay connects from and to.
+  const bool manual_;
+  const bool active_;
+  // Set before Start(): the addresses that an active relay connects from and
+  // to, and what it says first.
   base::SocketAddress source_;
   base::SocketAddress destination_;
+  TcpPreamble preamble_;
 
   // Taken after the lock of a queue pair.
   base::Mutex mutex_;
@@ -180,39 +178,35 @@ class Relay final : public LinkDriver,
   bool tcp_watched_ ABSL_GUARDED_BY(mutex_) = false;
   bool connecting_ ABSL_GUARDED_BY(mutex_) = false;
   bool tcp_ended_ ABSL_GUARDED_BY(mutex_) = false;
-  bool garbage_ ABSL_GUARDED_BY(mutex_) = false;  // Received; to be acted on.
+  // Says what the peer, or the queue pair, has said that no correct one says;
+  // null if there is nothing. The engine's thread acts on it.
+  const char* garbage_ ABSL_GUARDED_BY(mutex_) = nullptr;
   // We have sent our end, and wait for the peer's.
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;
   base::UniqueFd socket_ ABSL_GUARDED_BY(mutex_);
   bool socket_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  // A message waits in the socket until there is room for its descriptor.
+  bool socket_paused_ ABSL_GUARDED_BY(mutex_) = false;
   const LinkSide side_;
   LinkEnd link_ ABSL_GUARDED_BY(mutex_);
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-
-  // Outgoing.
-  bool preamble_sent_ ABSL_GUARDED_BY(mutex_) = false;
-  uint32_t sent_frames_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Requests that the queue pair of this process has executed, and how many of
-  // them the peer was told of.
-  uint32_t executed_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint32_t executed_told_ ABSL_GUARDED_BY(mutex_) = 0;
-  LinkNews news_told_ ABSL_GUARDED_BY(mutex_);
-  // To be sent behind what is in the ring.
-  std::optional<CmMessage> message_ ABSL_GUARDED_BY(mutex_);
-  // Bytes that the TCP socket did not take.
-  std::vector<std::byte> unsent_ ABSL_GUARDED_BY(mutex_);
-  RelayBuffer buffer_ ABSL_GUARDED_BY(mutex_);
-
-  // Incoming.
-  uint32_t received_frames_ ABSL_GUARDED_BY(mutex_) = 0;
-  LinkNews peer_news_ ABSL_GUARDED_BY(mutex_);
-  // The next frame finds no room in the ring.
-  bool no_room_ ABSL_GUARDED_BY(mutex_) = false;
-  // Less than kTcpBatchBytes.
-  std::vector<std::byte> unparsed_ ABSL_GUARDED_BY(mutex_);
-
   // Attempts to connect that have failed in a row.
   int failures_ ABSL_GUARDED_BY(mutex_) = 0;
+
+  // The greeting: bytes still to be sent and those received, and whether our
+  // part has been said and the peer's heard.
+  std::vector<std::byte> saying_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::byte> hearing_ ABSL_GUARDED_BY(mutex_);
+  bool said_ ABSL_GUARDED_BY(mutex_) = false;
+  bool heard_ ABSL_GUARDED_BY(mutex_) = false;
+  bool rejected_ ABSL_GUARDED_BY(mutex_) = false;
+  IwarpStream::Terms terms_ ABSL_GUARDED_BY(mutex_);
+
+  std::unique_ptr<IwarpStream> stream_ ABSL_GUARDED_BY(mutex_);
+  LinkNews news_told_ ABSL_GUARDED_BY(mutex_);
+  LinkNews peer_news_ ABSL_GUARDED_BY(mutex_);
+  // A message of the connection manager, to be sent behind what is in the ring.
+  std::optional<CmMessage> message_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::soft

@@ -4,10 +4,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,8 @@
 #include "transport/soft/address/port_states.h"
 #include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/device/soft_device.h"
+#include "transport/soft/iwarp/ddp.h"
+#include "transport/soft/iwarp/stream_message.h"
 #include "transport/soft/manual/manual_link.h"
 #include "transport/soft/remote/tcp_socket.h"
 #include "transport/soft/test_end.h"
@@ -42,14 +46,33 @@ struct TcpPair {
   base::UniqueFd b;
 };
 
-TcpFrame Frame(TcpFrameKind kind, uint32_t length, uint64_t mark = 0,
-               uint32_t position = 0) {
-  TcpFrame frame;
-  frame.kind = kind;
-  frame.length = length;
-  frame.mark = mark;
-  frame.position = position;
-  return frame;
+// The first word of a queue pair that is connected manually.
+std::string Word(uint32_t state, uint32_t path = 0) {
+  const uint64_t word = uint64_t{path} << 32 | state;
+  return std::string(reinterpret_cast<const char*>(&word), sizeof(word));
+}
+
+// An extended message that tells of a state.
+std::string StateMessage(uint32_t state) {
+  std::array<std::byte, 64> bytes = {};
+  const DdpSegment segment = {.opcode = RdmapOpcode::kExtended,
+                              .last = true,
+                              .queue = kExtendedQueue,
+                              .sequence = 1,
+                              .payload_bytes = StreamMessage::kHeadBytes};
+  const size_t head = EncodeSegment(segment, bytes.data());
+  bytes[head + 3] = static_cast<std::byte>(StreamMessage::Kind::kState);
+  bytes[head + 11] = static_cast<std::byte>(state);
+  const size_t whole =
+      FpduBytes(segment.header_bytes() + segment.payload_bytes);
+  const uint32_t crc = MpaCrc(bytes.data(), whole - kCrcBytes);
+  std::memcpy(bytes.data() + whole - kCrcBytes, &crc, kCrcBytes);
+  return std::string(reinterpret_cast<const char*>(bytes.data()), whole);
+}
+
+void SendAll(int socket, const std::string& bytes) {
+  ASSERT_EQ(::send(socket, bytes.data(), bytes.size(), 0),
+            static_cast<ssize_t>(bytes.size()));
 }
 
 // Queue pairs whose links lead over TCP, as if they were on two hosts.
@@ -60,7 +83,7 @@ class RelayTest : public testing::Test {
     auto [mine, relays] = ManualLink::CreatePair();
     ASSERT_NE(mine, nullptr);
     mine->set_driver(Relay::Accept(
-        engine_, lingering_, ForeignFd(std::move(tcp)), TcpPreamble(),
+        engine_, lingering_, ForeignFd(std::move(tcp)), /*manual=*/true,
         {relays->TakeMemory(), LinkSide::kSecond, relays->TakeSocket()}));
     mine->Start(SoftDevice::Get().engine(), *ConnectedQueuePair::From(end.qp));
     links_.push_back(std::move(mine));
@@ -182,11 +205,7 @@ TEST_F(RelayTest, EndOfTheConnectionEndsWhatIsOutstanding) {
   TcpPair tcp;
   Lead(a_, std::move(tcp.b));
   a_.Connect(b_.qp->qp_num);
-  TcpFrame open;
-  open.kind = TcpFrameKind::kState;
-  open.mark = kLinkOpen;
-  ASSERT_EQ(::send(tcp.a.get(), &open, sizeof(open), 0),
-            static_cast<ssize_t>(sizeof(open)));
+  SendAll(tcp.a.get(), Word(kLinkOpen));
   ASSERT_EQ(a_.Send(1, 0, 5), 0);
   tcp.a.Reset();
   EXPECT_EQ(a_.Wait().status, IBV_WC_RETRY_EXC_ERR);
@@ -205,14 +224,17 @@ TEST_F(RelayTest, NobodyWaitsForPeersThatDoNotRead) {
     ::setsockopt(tcp.a.get(), SOL_SOCKET, SO_RCVBUF, &kFew, sizeof(kFew));
     TestEnd end(Options(1));
     Lead(end, std::move(tcp.b));
-    const TcpFrame open = Frame(TcpFrameKind::kState, 0, kLinkOpen);
-    ASSERT_EQ(::send(tcp.a.get(), &open, sizeof(open), 0),
-              static_cast<ssize_t>(sizeof(open)));
+    SendAll(tcp.a.get(), Word(kLinkOpen));
     end.Connect(b_.qp->qp_num);
     ASSERT_EQ(end.Write(1, 0, 1 << 20, 0, 0), 0);
-    // Its first packet is there, and more than what the sockets hold behind it.
-    TcpFrame first;
-    while (::recv(tcp.a.get(), &first, sizeof(first), MSG_DONTWAIT) <= 0) {
+    // Its word and the first bytes of its first packet are there, and more than
+    // what the sockets hold behind them.
+    char bytes[16];
+    size_t got = 0;
+    while (got < sizeof(bytes)) {
+      const ssize_t more =
+          ::recv(tcp.a.get(), bytes + got, sizeof(bytes) - got, MSG_DONTWAIT);
+      if (more > 0) got += static_cast<size_t>(more);
       end.RunProtocol();
     }
     ASSERT_EQ(end.To(IBV_QPS_RESET), 0);
@@ -355,10 +377,8 @@ TEST_F(RelayTest, AProgramThatIsNoDeviceIsToldFromOneThatRefuses) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, sockets),
             0);
   const base::UniqueFd own(sockets[0]);
-  TcpPreamble preamble;
-  preamble.purpose = TcpPurpose::kConnectionManager;
   Relay::Connect(engine_, lingering_, {}, TcpLocalAddress(listener.get()),
-                 preamble,
+                 std::nullopt,
                  {std::nullopt, LinkSide::kSecond, base::UniqueFd(sockets[1])});
   const base::UniqueFd server(::accept(listener.get(), nullptr, nullptr));
   const std::string answer =
@@ -370,16 +390,15 @@ TEST_F(RelayTest, AProgramThatIsNoDeviceIsToldFromOneThatRefuses) {
   EXPECT_EQ(ReceiveCmMessage(own.get()).message.reject_reason, kForeignPort);
 }
 
-// Illegal frames. Each ends its own connection alone.
+// Bytes that no correct peer sends. Each end their own connection alone.
 class HostileHostTest : public RelayTest,
-                        public testing::WithParamInterface<TcpFrame> {};
+                        public testing::WithParamInterface<std::string> {};
 
-TEST_P(HostileHostTest, IllegalFrameEndsTheConnection) {
+TEST_P(HostileHostTest, EndsTheConnection) {
   TcpPair tcp;
   Lead(a_, std::move(tcp.b));
   a_.Connect(b_.qp->qp_num);
-  ASSERT_EQ(::send(tcp.a.get(), &GetParam(), sizeof(TcpFrame), 0),
-            static_cast<ssize_t>(sizeof(TcpFrame)));
+  SendAll(tcp.a.get(), GetParam());
   char bytes[4096];
   ssize_t got;
   do {
@@ -388,45 +407,24 @@ TEST_P(HostileHostTest, IllegalFrameEndsTheConnection) {
   EXPECT_LE(got, 0);
 }
 
-// The frame itself is legal, but the migration that it tells of is not.
+INSTANTIATE_TEST_SUITE_P(
+    Bytes, HostileHostTest,
+    testing::Values(Word(kLinkNotReady), Word(7),
+                    Word(kLinkOpen) + std::string(64, '\0'),
+                    Word(kLinkOpen) + std::string(64, '\xff'),
+                    Word(kLinkOpen) + StateMessage(kLinkNotReady),
+                    Word(kLinkOpen) + StateMessage(kLinkOpen),
+                    Word(kLinkClosed) + StateMessage(kLinkOpen)));
+
+// The word itself is legal, but the migration that it tells of is not.
 TEST_F(RelayTest, AMigrationThatCannotBeFailsTheQueuePair) {
   TcpPair tcp;
   Lead(a_, std::move(tcp.b));
   a_.Connect(b_.qp->qp_num);
-  const TcpFrame frame =
-      Frame(TcpFrameKind::kState, 0, LinkNews{kLinkOpen, 2}.word());
-  ASSERT_EQ(::send(tcp.a.get(), &frame, sizeof(frame), 0),
-            static_cast<ssize_t>(sizeof(frame)));
+  SendAll(tcp.a.get(), Word(kLinkOpen, /*path=*/2));
   EXPECT_EQ(a_.NextAsyncEvent(), IBV_EVENT_QP_FATAL);
   EXPECT_EQ(a_.State(), IBV_QPS_ERR);
 }
-
-TEST_F(RelayTest, NobodyComesBackWhoHasLeft) {
-  TcpPair tcp;
-  Lead(a_, std::move(tcp.b));
-  a_.Connect(b_.qp->qp_num);
-  const TcpFrame frames[] = {Frame(TcpFrameKind::kState, 0, kLinkClosed),
-                             Frame(TcpFrameKind::kState, 0, kLinkOpen, 1)};
-  ASSERT_EQ(::send(tcp.a.get(), frames, sizeof(frames), 0),
-            static_cast<ssize_t>(sizeof(frames)));
-  char bytes[4096];
-  while (::recv(tcp.a.get(), bytes, sizeof(bytes), 0) > 0) {
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Frames, HostileHostTest,
-    testing::Values(Frame(static_cast<TcpFrameKind>(0), 0),
-                    Frame(static_cast<TcpFrameKind>(9), 0),
-                    Frame(TcpFrameKind::kPacket, kSegmentBytes + 1),
-                    Frame(TcpFrameKind::kPacket, 0, 0x10000),
-                    Frame(TcpFrameKind::kPacket, 0xffffffff),
-                    Frame(TcpFrameKind::kExecuted, 8),
-                    Frame(TcpFrameKind::kExecuted, 0, 1),
-                    Frame(TcpFrameKind::kState, 0, kLinkNotReady),
-                    Frame(TcpFrameKind::kState, 0, 7),
-                    Frame(TcpFrameKind::kState, 0, kLinkOpen, 1),
-                    Frame(TcpFrameKind::kCmMessage, 3)));
 
 }  // namespace
 }  // namespace verbena::soft

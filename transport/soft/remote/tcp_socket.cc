@@ -53,24 +53,6 @@ SocketAddress NameOf(int socket, NameFunction function) {
   return AddressOf(GidOf(address), address.port(), storage.sin6_scope_id);
 }
 
-int OpenListenerOf(int family, uint16_t port, base::UniqueFd& result) {
-  base::UniqueFd socket(
-      ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.valid()) return errno;
-  // Connections of the process that had the port before us must not keep us
-  // from it.
-  SetInt(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  // Takes connections over IPv4 too, whatever the host's default is.
-  if (family == AF_INET6) SetInt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  const SocketAddress any = SocketAddress::Any(family, port);
-  if (::bind(socket.get(), any.get(), any.size()) != 0 ||
-      ::listen(socket.get(), kBacklog) != 0) {
-    return errno;
-  }
-  result = std::move(socket);
-  return 0;
-}
-
 }  // namespace
 
 uint16_t TcpPortFromEnvironment() {
@@ -113,11 +95,33 @@ int TcpConnectResult(int socket) {
   return error;
 }
 
+int OpenTcpListener(const SocketAddress& address, bool ipv6_only,
+                    base::UniqueFd& result) {
+  const int family = address.family();
+  base::UniqueFd socket(
+      ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.valid()) return errno;
+  // Connections of the process that had the port before us must not keep us
+  // from it.
+  SetInt(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  // Whatever the host's default is.
+  if (family == AF_INET6) {
+    SetInt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, ipv6_only ? 1 : 0);
+  }
+  if (::bind(socket.get(), address.get(), address.size()) != 0 ||
+      ::listen(socket.get(), kBacklog) != 0) {
+    return errno;
+  }
+  result = std::move(socket);
+  return 0;
+}
+
 int OpenTcpListener(uint16_t port, base::UniqueFd& socket) {
-  const int error = OpenListenerOf(AF_INET6, port, socket);
+  const int error =
+      OpenTcpListener(SocketAddress::Any(AF_INET6, port), false, socket);
   // The host has no IPv6.
   if (error == EAFNOSUPPORT || error == EADDRNOTAVAIL) {
-    return OpenListenerOf(AF_INET, port, socket);
+    return OpenTcpListener(SocketAddress::Any(AF_INET, port), false, socket);
   }
   return error;
 }

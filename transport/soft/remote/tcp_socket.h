@@ -34,8 +34,11 @@ int StartTcpConnect(const base::SocketAddress& source,
 // The outcome of StartTcpConnect once `socket` is writable: 0 or an errno.
 int TcpConnectResult(int socket);
 
-// Listens at `port` of every address, IPv4 and IPv6. Returns 0 or an errno:
-// EADDRINUSE.
+// Listens at `address`. That of a wildcard of IPv6 is one of IPv4 too, unless
+// `ipv6_only` is true. Returns 0 or an errno: EADDRINUSE.
+int OpenTcpListener(const base::SocketAddress& address, bool ipv6_only,
+                    base::UniqueFd& socket);
+// Listens at `port` of every address, IPv4 and IPv6.
 int OpenTcpListener(uint16_t port, base::UniqueFd& socket);
 
 // Prepares a socket that was accepted by somebody: never to block, to send at

@@ -3,14 +3,10 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "transport/soft/address/cm_address.h"
 #include "transport/soft/base/fd_message.h"
-#include "transport/soft/base/limits.h"
-#include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link_offer.h"
 #include "transport/soft/link/number_blocks.h"
 #include "transport/soft/remote/tcp_protocol.h"
@@ -32,28 +28,6 @@ constexpr milliseconds kPortPause(1000);
 constexpr milliseconds kAcceptPause(100);
 
 constexpr int kAcceptBatch = 64;
-
-base::UniqueFd UnixSocket(int type) {
-  return base::UniqueFd(
-      ::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-}
-
-// Tells a connection manager that nobody listens for it.
-void SendReject(int socket, uint16_t reason) {
-  const CmMessage message = {.type = CmMessageType::kReject,
-                             .reject_reason = reason};
-  TcpFrame frame;
-  frame.kind = TcpFrameKind::kCmMessage;
-  frame.length = sizeof(message);
-  std::byte bytes[sizeof(frame) + sizeof(message)];
-  std::memcpy(bytes, &frame, sizeof(frame));
-  std::memcpy(bytes + sizeof(frame), &message, sizeof(message));
-  // The socket is new: there is room.
-  static_cast<void>(
-      ::send(socket, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL));
-  // Nothing else is said to this visitor, whose end is awaited.
-  ::shutdown(socket, SHUT_WR);
-}
 
 }  // namespace
 
@@ -84,9 +58,11 @@ void TcpSwitch::Compete() {
 void TcpSwitch::Warn(absl::string_view problem) {
   if (std::exchange(warned_, true)) return;
   warning_.Say(absl::StrCat(
-      "TCP port ", port_, ", at which other hosts reach the software device, ",
+      "TCP port ", port_,
+      ", at which queue pairs of other hosts find those that "
+      "are connected without rdma_cm, ",
       problem,
-      ": until that changes, only processes of this host can reach this one "
+      ": until that changes, only those of this host find them "
       "(VERBENA_SOFT_TCP_PORT chooses another port, which must be the same on "
       "all hosts)"));
 }
@@ -135,98 +111,43 @@ void TcpSwitch::AddVisitor(base::UniqueFd socket) {
   const uint64_t key = next_visitor_++;
   engine_.WatchWhenPossible(socket.get(), [this, key] { OnVisitor(key); });
   engine_.StartTimer(kVisitorTimeout, [this, key] { RemoveVisitor(key); });
-  visitors_.emplace(key, Visitor{std::move(socket)});
+  visitors_.emplace(key, std::move(socket));
 }
 
 void TcpSwitch::RemoveVisitor(uint64_t key) {
   const auto found = visitors_.find(key);
   // Its timer comes even if the visitor is gone.
   if (found == visitors_.end()) return;
-  engine_.Unwatch(found->second.socket.get());
+  engine_.Unwatch(found->second.get());
   visitors_.erase(found);
 }
 
-// Passes on a visitor whose preamble has come. If nobody listens for it, looks
-// again for a while, and then tells it so and waits for its end.
+// Passes on a visitor whose preamble has come, or lets it go. A process that it
+// was passed to has its own handle.
 void TcpSwitch::OnVisitor(uint64_t key) {
-  Visitor& visitor = visitors_.at(key);
-  const int socket = visitor.socket.get();
-  if (visitor.refused) {
-    // Bytes that a refused visitor still sends are read and dropped. Closing a
-    // socket with unread bytes would reset the connection, and the refusal
-    // could be lost.
-    char bytes[4096];
-    const ssize_t got = ::recv(socket, bytes, sizeof(bytes), MSG_DONTWAIT);
-    if (got == 0 || (got < 0 && errno != EAGAIN)) RemoveVisitor(key);
-    return;
-  }
-  const Passed passed = Pass(socket);
-  if (passed == Passed::kYes || passed == Passed::kNo) {
-    RemoveVisitor(key);  // A process that it was passed to has its own handle.
-    return;
-  }
-  if (passed == Passed::kRefused && AskAgain(key, visitor)) return;
-  // No preamble is awaited any more, so any byte counts, and the end.
-  const int any = 1;
-  ::setsockopt(socket, SOL_SOCKET, SO_RCVLOWAT, &any, sizeof(any));
-  SendReject(socket,
-             passed == Passed::kOthers ? kOtherUser : kInvalidServiceId);
-  visitor.refused = true;
-}
-
-// The preamble makes the socket readable all the time, so it is not watched
-// until the next look.
-bool TcpSwitch::AskAgain(uint64_t key, Visitor& visitor) {
-  const auto now = std::chrono::steady_clock::now();
-  if (visitor.refuse_at == std::chrono::steady_clock::time_point::max()) {
-    visitor.refuse_at = now + milliseconds(kListenerAwayMs);
-  }
-  if (now >= visitor.refuse_at) return false;
-  engine_.Unwatch(visitor.socket.get());
-  engine_.StartTimer(milliseconds(kListenerLookMs), [this, key] {
-    const auto found = visitors_.find(key);
-    if (found == visitors_.end()) return;
-    engine_.WatchWhenPossible(found->second.socket.get(),
-                              [this, key] { OnVisitor(key); });
-  });
-  return true;
+  Pass(visitors_.at(key).get());
+  RemoveVisitor(key);
 }
 
 // Looks at the preamble and leaves it in the socket, because the process that
-// gets the connection reads it too. A number is found by the name of its
-// socket, a listener by its address.
-TcpSwitch::Passed TcpSwitch::Pass(int socket) {
+// gets the connection reads it too. The queue pair of that number is found by
+// the name of a socket.
+void TcpSwitch::Pass(int socket) {
   TcpPreamble preamble;
   if (::recv(socket, &preamble, sizeof(preamble), MSG_DONTWAIT | MSG_PEEK) !=
           sizeof(preamble) ||
       !preamble.IsLegal()) {
-    return Passed::kNo;
+    return;
   }
-  if (preamble.purpose == TcpPurpose::kManual) {
-    LinkOffer offer;
-    offer.kind = LinkOfferKind::kTcp;
-    offer.from = preamble.from;
-    offer.to = preamble.to;
-    const base::UniqueFd sender = UnixSocket(SOCK_DGRAM);
-    const bool passed =
-        sender.valid() &&
-        SendFdMessage(sender.get(), &offer, sizeof(offer), {socket, -1},
-                      NumberBlocks::SocketName(preamble.to)) == 0;
-    return passed ? Passed::kYes : Passed::kNo;
-  }
-  base::SocketAddress local = TcpLocalAddress(socket);
-  base::UniqueFd sender = UnixSocket(SOCK_SEQPACKET);
-  if (local.empty() || !sender.valid()) return Passed::kNo;
-  local.set_port(preamble.destination_port);
-  const int error = ConnectSocket(local, users_, sender);
-  if (error == ECONNREFUSED) return Passed::kRefused;
-  if (error == EACCES) return Passed::kOthers;
-  if (error != 0 ||
-      SendCmMessage(sender.get(), {.type = CmMessageType::kRemoteConnection},
-                    socket) != 0) {
-    return Passed::kNo;
-  }
-  return Passed::kYes;
+  LinkOffer offer;
+  offer.kind = LinkOfferKind::kTcp;
+  offer.from = preamble.from;
+  offer.to = preamble.to;
+  const base::UniqueFd sender(
+      ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!sender.valid()) return;
+  SendFdMessage(sender.get(), &offer, sizeof(offer), {socket, -1},
+                NumberBlocks::SocketName(preamble.to));
 }
 
 }  // namespace verbena::soft

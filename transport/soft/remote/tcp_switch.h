@@ -16,15 +16,12 @@
 
 namespace verbena::soft {
 
-// All processes of a host share one TCP port. One of them has it, and passes
-// each connection to the process it is for, as the preamble says: to the owner
-// of a queue pair number, or to a listener of the connection manager. From then
-// on the connection is between the two processes alone. The others wait for the
-// end of the one that has the port, and then one of them takes it; connections
-// that exist do not notice.
-//
-// The process that has the port passes connections only to processes of users
-// that it allows, and those take them only from users that they allow.
+// All processes of a host share one TCP port, at which queue pairs of other
+// hosts find those that are connected manually. One process has the port, and
+// passes each connection to the one that owns the queue pair whose number the
+// preamble says. From then on the connection is between the two processes
+// alone. The others wait for the end of the one that has the port, and then one
+// of them takes it; connections that exist do not notice.
 //
 // Anybody can connect to the port. A connection that does not send a correct
 // preamble in time is closed, and so is the oldest when there are too many.
@@ -42,33 +39,13 @@ class TcpSwitch {
   void Start();
 
  private:
-  // A connection that has not been passed on yet.
-  struct Visitor {
-    base::UniqueFd socket;
-    // True once the visitor was told that nobody listens, or that a process of
-    // another user does. Then its end is awaited.
-    bool refused = false;
-    // The time until which its listener, which is away, is waited for; max()
-    // before the first look.
-    std::chrono::steady_clock::time_point refuse_at =
-        std::chrono::steady_clock::time_point::max();
-  };
-
   void Compete();
   void OpenPort();
   void OnIncoming();
   void AddVisitor(base::UniqueFd socket);
   void OnVisitor(uint64_t key);
-  // Looks for the listener again soon; false when that was tried long enough.
-  bool AskAgain(uint64_t key, Visitor& visitor);
   void RemoveVisitor(uint64_t key);
-  enum class Passed {
-    kYes,      // Passed to the process that the connection is for.
-    kNo,       // The preamble is not correct, or passing failed.
-    kRefused,  // Nobody listens at its port, which the visitor is to be told.
-    kOthers,   // Another user's process listens; the visitor is to be told.
-  };
-  Passed Pass(int socket);
+  void Pass(int socket);
   void Warn(absl::string_view problem);
 
   Engine& engine_;
@@ -80,7 +57,8 @@ class TcpSwitch {
   PortRole role_;
   base::UniqueFd listener_;  // Listens at the port.
   uint64_t next_visitor_ = 1;
-  std::map<uint64_t, Visitor> visitors_;
+  // Connections that have not been passed on yet.
+  std::map<uint64_t, base::UniqueFd> visitors_;
 };
 
 }  // namespace verbena::soft
