@@ -75,6 +75,13 @@ absl::Status CheckDevice(absl::string_view wanted_device) {
       " asks for; this machine has: ", absl::StrJoin(names, ", ")));
 }
 
+const Provider* FallbackFor(const Provider& provider,
+                            absl::string_view wanted_device) {
+  const bool falls_back =
+      wanted_device.empty() && &provider == &SystemProvider();
+  return falls_back ? &soft::SoftProvider() : nullptr;
+}
+
 bool IsCheapToAsk(const Provider& provider,
                   const base::SocketAddress& address) {
   return &provider == &soft::SoftProvider() && soft::IsOnThisHost(address);

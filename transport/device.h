@@ -34,6 +34,12 @@ absl::Status CheckDevice(absl::string_view wanted_device);
 const Provider& ChooseProvider(const base::SocketAddress& address,
                                absl::string_view wanted_device);
 
+// The provider that reaches over TCP what `provider`, the choice for an
+// address, reaches over RDMA: null if a device is wanted, or if it is TCP
+// already.
+const Provider* FallbackFor(const Provider& provider,
+                            absl::string_view wanted_device);
+
 // Whether an attempt to connect to `address`, where nobody listens, costs
 // nobody but this process.
 bool IsCheapToAsk(const Provider& provider, const base::SocketAddress& address);

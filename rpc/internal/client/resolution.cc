@@ -26,8 +26,16 @@ Resolution::Result Resolution::Find() const {
   for (const base::SocketAddress& address : addresses) {
     const transport::Provider& provider =
         transport::ChooseProvider(address, device_);
-    endpoints.push_back(
-        {address, &provider, transport::IsCheapToAsk(provider, address)});
+    const transport::Provider* const fallback =
+        transport::FallbackFor(provider, device_);
+    endpoints.push_back({.address = address,
+                         .provider = &provider,
+                         .is_cheap = transport::IsCheapToAsk(provider, address),
+                         .has_fallback = fallback != nullptr});
+    if (fallback != nullptr) {
+      endpoints.push_back(
+          {.address = address, .provider = fallback, .is_fallback = true});
+    }
   }
   return endpoints;
 }

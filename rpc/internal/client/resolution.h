@@ -27,6 +27,10 @@ class Resolution final : private transport::ShortTask {
     const transport::Provider* provider;  // The one that leads to `address`.
     // See transport::IsCheapToAsk().
     bool is_cheap = false;
+    // The next endpoint leads to the same address by TCP, and this one by RDMA;
+    // or it is that next one.
+    bool has_fallback = false;
+    bool is_fallback = false;
   };
   using Result = absl::StatusOr<std::vector<Endpoint>>;
 

@@ -33,14 +33,6 @@ transport::EndpointOptions WithWantedDevice(
   return options;
 }
 
-// Returns, for the log, the reason why the connection is on this device.
-const char* WhyDevice(const transport::EndpointOptions& options,
-                      const std::string& device) {
-  if (!options.device.empty()) return ", which was asked for";
-  return device == transport::kSoftDevice ? ": no RDMA device routes there"
-                                          : ", which routes there";
-}
-
 absl::Status ForCalls(const absl::Status& status, const std::string& target) {
   return absl::Status(
       CodeForCalls(status.code()),
@@ -64,9 +56,30 @@ Subchannel::Subchannel(
       timer_(timer),
       crowd_(crowd),
       on_attempt_ended_(std::move(on_attempt_ended)),
+      connections_(
+          poller, options_, this,
+          [this] {
+            ownership_.AssertHeld();
+            LookAtConnections();
+          },
+          SubchannelConnections::Delays()),
       failures_{.backoff = Backoff(options.initial_backoff, options.max_backoff,
                                    poller->NewSeed())},
       refusal_(endpoint.status()) {}
+
+// Returns, for the log, the reason why the connection is on this device.
+std::string Subchannel::WhyDevice(const std::string& device) const {
+  if (!options_.device.empty()) return ", which was asked for";
+  if (device != transport::kSoftDevice) return ", which routes there";
+  if (!connections_.fell_back()) return ": no RDMA device routes there";
+  return absl::StrCat(
+      ": RDMA has not connected",
+      connections_.rdma_error().ok()
+          ? ""
+          : absl::StrCat(" (", connections_.rdma_error().message(), ")"),
+      "; it is tried again every ",
+      absl::FormatDuration(SubchannelConnections::Delays().recheck));
+}
 
 void Subchannel::Ask::Post() {
   // A task stands in one queue at a time.
@@ -95,7 +108,7 @@ void Subchannel::SetState(ChannelState state) {
 absl::Status Subchannel::WhyNot(bool patient) const {
   ownership_.AssertHeld();
   if (!refusal_.ok()) return refusal_;
-  if (!patient && !attempt_.server_leaves &&
+  if (!patient && !connections_.outcome().server_leaves &&
       state_ == ChannelState::kTransientFailure &&
       base::Now() < failures_.retry_time) {
     return failures_.error;
@@ -103,11 +116,11 @@ absl::Status Subchannel::WhyNot(bool patient) const {
   return absl::OkStatus();
 }
 
-// Begins an attempt, or sets the timer for one. DropUnusable() comes first: a
+// Begins an attempt, or sets the timer for one. First comes a look: a
 // connection that was lost unnoticed would still count as ready.
 void Subchannel::Connect() {
   ownership_.AssertHeld();
-  DropUnusable();
+  LookAtConnections();
   if (!refusal_.ok() || state_ == ChannelState::kReady ||
       state_ == ChannelState::kConnecting) {
     return;
@@ -120,12 +133,11 @@ void Subchannel::Connect() {
   // No thread waits for the attempt itself, so the background thread must poll
   // until OnConnected() or OnFailed().
   poller_.AddPending();
-  attempt_ = {};
-  attempt_.resolution = Resolution::Start(&poller_, target_, options_.device,
-                                          [this](Resolution::Result result) {
-                                            ownership_.AssertHeld();
-                                            OnResolved(std::move(result));
-                                          });
+  resolution_ = Resolution::Start(&poller_, target_, options_.device,
+                                  [this](Resolution::Result result) {
+                                    ownership_.AssertHeld();
+                                    OnResolved(std::move(result));
+                                  });
 }
 
 // A channel that wants no connection does not count in the crowd, so that
@@ -143,40 +155,31 @@ void Subchannel::LeaveCrowd() {
 }
 
 void Subchannel::OnResolved(Resolution::Result result) {
-  attempt_.resolution = nullptr;
+  resolution_ = nullptr;
   if (!result.ok()) return OnFailed(result.status());
-  attempt_.endpoints = *std::move(result);
-  // TryNext() takes the last one, so this keeps the order of the lookup.
-  std::reverse(attempt_.endpoints.begin(), attempt_.endpoints.end());
-  attempt_.was_cheap = std::all_of(
-      attempt_.endpoints.begin(), attempt_.endpoints.end(),
-      [](const Resolution::Endpoint& each) { return each.is_cheap; });
-  TryNext();
+  connections_.Begin(*std::move(result));
 }
 
-// Takes the endpoint out before it connects, since a failure brings it here
-// again.
-void Subchannel::TryNext() {
-  if (attempt_.endpoints.empty()) return OnFailed(attempt_.first_error);
-  const Resolution::Endpoint endpoint = attempt_.endpoints.back();
-  attempt_.endpoints.pop_back();
-  connection_ = poller_.client_poller().Connect(
-      *endpoint.provider, endpoint.address, options_, this);
-}
-
-// Notes why the endpoint failed, and tries the next one. Update() keeps the
-// first error.
-void Subchannel::GiveUp() {
-  attempt_.first_error.Update(
-      connection_->failed()
-          ? connection_->failure()
-          : absl::UnavailableError("the server is shutting down"));
-  // An address where somebody listened has cost another process something.
-  attempt_.was_cheap = attempt_.was_cheap && connection_->found_nobody();
-  attempt_.server_leaves =
-      attempt_.server_leaves || connection_->server_leaves();
-  Close(std::move(connection_));
-  TryNext();
+void Subchannel::LookAtConnections() {
+  using Change = SubchannelConnections::Change;
+  for (;;) {
+    switch (connections_.Look()) {
+      case Change::kNothing:
+        return;
+      case Change::kConnected:
+        OnConnected(/*replaced=*/false);
+        break;
+      case Change::kReplaced:
+        OnConnected(/*replaced=*/true);
+        break;
+      case Change::kLost:
+        OnLost();
+        break;
+      case Change::kFailed:
+        OnFailed(connections_.outcome().first_error);
+        break;
+    }
+  }
 }
 
 // Ends an attempt: chooses the pause, writes to the log, and tells the calls.
@@ -186,8 +189,8 @@ void Subchannel::OnFailed(const absl::Status& why) {
   failures_.error = ForCalls(why, target_);
   if (!std::exchange(failures_.in_crowd, true)) crowd_->Enter();
   // Behind Enter(), so that this channel counts too.
-  const absl::Duration pause =
-      failures_.backoff.Next(attempt_.was_cheap, crowd_->LeastPause());
+  const absl::Duration pause = failures_.backoff.Next(
+      connections_.outcome().was_cheap, crowd_->LeastPause());
   failures_.retry_time = base::Now() + pause;
   base::Log::OfProcess().Write(
       LogSeverity::kInfo,
@@ -202,69 +205,50 @@ void Subchannel::OnFailed(const absl::Status& why) {
   poller_.RemovePending();
   poller_.LowerTimer(timer_, failures_.retry_time);
   // Calls wait for its successor.
-  if (!attempt_.server_leaves) on_attempt_ended_(failures_.error);
+  if (!connections_.outcome().server_leaves) on_attempt_ended_(failures_.error);
 }
 
-// Ends an attempt: forgets the other endpoints and past failures, publishes
-// memory and device, and starts the calls that wait.
 void Subchannel::OnConnected() {
   ownership_.AssertHeld();
+  LookAtConnections();
+}
+
+void Subchannel::OnUnusable() {
+  ownership_.AssertHeld();
+  LookAtConnections();
+}
+
+// Ends an attempt: forgets past failures, publishes memory and device, and
+// starts the calls that wait. If the connection has replaced another, only
+// memory and device change.
+void Subchannel::OnConnected(bool replaced) {
   connects_.Add();
-  attempt_.endpoints.clear();
-  failures_.backoff.Reset();
-  LeaveCrowd();
+  if (!replaced) {
+    failures_.backoff.Reset();
+    LeaveCrowd();
+  }
+  const ClientConnection& connection = *connections_.current();
   // Before kReady: a thread that sees the state may ask for registered memory.
-  buffers_.Set(connection_->buffer_source());
-  const std::string device = connection_->device_name();
+  buffers_.Set(connection.buffer_source());
+  const std::string device = connection.device_name();
   base::Log::OfProcess().Write(
-      LogSeverity::kInfo,
-      absl::StrCat("connected to ", target_, ", ", connection_->peer(), ", on ",
-                   device, WhyDevice(options_, device)));
+      connections_.fell_back() ? LogSeverity::kWarning : LogSeverity::kInfo,
+      absl::StrCat("connected to ", target_, ", ", connection.peer(), ", on ",
+                   device, WhyDevice(device)));
   {
     const base::MutexLock lock(mutex_);
     watched_.device = device;
   }
+  if (replaced) return;
   SetState(ChannelState::kReady);
   poller_.RemovePending();
   on_attempt_ended_(absl::OkStatus());
 }
 
-// Closes draining connections that have ended, then looks at connection_. The
-// notice does not say which of them it is about.
-void Subchannel::OnUnusable() {
-  ownership_.AssertHeld();
-  std::erase_if(draining_, [this](std::unique_ptr<ClientConnection>& drained) {
-    ownership_.AssertHeld();
-    if (!drained->failed()) return false;
-    Close(std::move(drained));
-    return true;
-  });
-  if (connection_ == nullptr || connection_->usable() ||
-      connection_->connecting()) {
-    return;
-  }
-  // The endpoint has failed, but the attempt goes on with the next one.
-  if (state_ == ChannelState::kConnecting) return GiveUp();
-  DropUnusable();
-}
-
-void Subchannel::DropUnusable() {
-  if (state_ != ChannelState::kReady || connection_->usable()) return;
+void Subchannel::OnLost() {
   // New attachments go to plain memory until there is another connection.
   buffers_.Set(transport::BufferSource());
-  if (connection_->failed()) {
-    base::Log::OfProcess().Write(LogSeverity::kInfo,
-                                 connection_->failure().message());
-    Close(std::move(connection_));
-  } else {
-    // Its open calls go on until the server closes it.
-    draining_.push_back(std::move(connection_));
-  }
   SetState(ChannelState::kIdle);
-}
-
-void Subchannel::Close(std::unique_ptr<ClientConnection> connection) {
-  poller_.client_poller().Close(std::move(connection));
 }
 
 // Forbids attempts first, then takes back what an attempt under way has
@@ -278,15 +262,11 @@ void Subchannel::Shut(const absl::Status& status) {
   LeaveCrowd();
   // Neither OnConnected() nor OnFailed() will come to do so.
   if (state_ == ChannelState::kConnecting) poller_.RemovePending();
-  if (attempt_.resolution != nullptr) {
-    std::exchange(attempt_.resolution, nullptr)->Abandon();
+  if (resolution_ != nullptr) {
+    std::exchange(resolution_, nullptr)->Abandon();
   }
   buffers_.Set(transport::BufferSource());
-  if (connection_ != nullptr) Close(std::move(connection_));
-  for (std::unique_ptr<ClientConnection>& drained : draining_) {
-    Close(std::move(drained));
-  }
-  draining_.clear();
+  connections_.CloseAll();
   SetState(ChannelState::kIdle);
 }
 

@@ -22,6 +22,7 @@
 #include "rpc/internal/client/resolution.h"
 #include "rpc/internal/client/shared_buffer_source.h"
 #include "rpc/internal/client/shared_poller.h"
+#include "rpc/internal/client/subchannel_connections.h"
 #include "transport/base/counter.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/mutex.h"
@@ -82,7 +83,7 @@ class Subchannel final : private transport::ClientConnection::Observer {
   // Null unless connected. Calls may be started only if it is usable().
   ClientConnection* connection() const {
     ownership_.AssertHeld();
-    return connection_.get();
+    return connections_.current();
   }
 
   // Returns the error for a call that can't wait for a connection; OK if it may
@@ -123,16 +124,6 @@ class Subchannel final : private transport::ClientConnection::Observer {
     std::atomic<bool> posted_{false};
   };
 
-  // The attempt that is under way, or the last one.
-  struct Attempt {
-    Resolution* resolution = nullptr;  // While it looks the target up.
-    // Endpoints that are left to be tried, the next one last.
-    std::vector<Resolution::Endpoint> endpoints;
-    absl::Status first_error;
-    // Whether it has so far cost nobody but this process.
-    bool was_cheap = false;
-    bool server_leaves = false;  // A server said that it is shutting down.
-  };
   // Attempts that failed since the last connection.
   struct Failures {
     Backoff backoff;
@@ -156,18 +147,15 @@ class Subchannel final : private transport::ClientConnection::Observer {
   void SetState(ChannelState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void OnResolved(Resolution::Result result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
-  // Connects to the next of the endpoints, or fails if there is none.
-  void TryNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
-  // The connection that was tried is of no use: goes on without it.
-  void GiveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  // Acts on what has become of the connections.
+  void LookAtConnections() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  void OnConnected(bool replaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  void OnLost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  std::string WhyDevice(const std::string& device) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void OnFailed(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void LeaveCrowd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
-  // Lets go of a connection that was lost or drains.
-  void DropUnusable() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
-  void Close(std::unique_ptr<ClientConnection> connection)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
-
   const std::string target_;
   const transport::EndpointOptions options_;
   SharedPoller& poller_;
@@ -178,12 +166,8 @@ class Subchannel final : private transport::ClientConnection::Observer {
   SharedBufferSource buffers_;  // The memory of connection_.
   Ask ask_{this};
 
-  // Ready, or being tried.
-  std::unique_ptr<ClientConnection> connection_ ABSL_GUARDED_BY(ownership_);
-  // Connections that take no new calls, until their servers close them.
-  std::vector<std::unique_ptr<ClientConnection>> draining_
-      ABSL_GUARDED_BY(ownership_);
-  Attempt attempt_ ABSL_GUARDED_BY(ownership_);
+  SubchannelConnections connections_ ABSL_GUARDED_BY(ownership_);
+  Resolution* resolution_ ABSL_GUARDED_BY(ownership_) = nullptr;
   Failures failures_ ABSL_GUARDED_BY(ownership_);
 
   base::Counter connects_;

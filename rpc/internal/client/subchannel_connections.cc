@@ -1,0 +1,215 @@
+#include "rpc/internal/client/subchannel_connections.h"
+
+#include <algorithm>
+
+#include "transport/base/clock.h"
+#include "transport/base/log.h"
+#include "transport/client/client_poller.h"
+
+namespace verbena::internal {
+namespace {
+
+// The time between two looks whether the last call of a connection that was
+// replaced has ended.
+constexpr absl::Duration kDrainInterval = absl::Milliseconds(100);
+
+}  // namespace
+
+SubchannelConnections::SubchannelConnections(
+    SharedPoller* poller, const transport::EndpointOptions& options,
+    ClientConnection::Observer* observer, std::function<void()> on_change,
+    const Delays& delays)
+    : poller_(*poller),
+      options_(options),
+      observer_(observer),
+      on_change_(std::move(on_change)),
+      delays_(delays),
+      timer_([this](absl::Time now) { OnTime(now); }) {}
+
+// Reversed, because the next endpoint is taken from the end. If RDMA has just
+// failed, TCP goes first, and RDMA is left to the next recheck.
+void SubchannelConnections::Begin(std::vector<Endpoint> endpoints) {
+  outcome_ = {};
+  outcome_.was_cheap =
+      std::all_of(endpoints.begin(), endpoints.end(),
+                  [](const Endpoint& each) { return each.is_cheap; });
+  rdma_ = std::nullopt;
+  const bool rdma_last = RdmaHasFailedLately(base::Now());
+  if (rdma_last) {
+    std::stable_sort(endpoints.begin(), endpoints.end(),
+                     [](const Endpoint& a, const Endpoint& b) {
+                       return a.is_fallback && !b.is_fallback;
+                     });
+  }
+  std::reverse(endpoints.begin(), endpoints.end());
+  attempt_ = Attempt{std::move(endpoints)};
+  StartNext();
+}
+
+// The endpoint leaves the list before it is tried. A fallback behind it is
+// tried after a while, even if this one has not failed by then.
+void SubchannelConnections::StartNext() {
+  std::vector<Endpoint>& endpoints = attempt_->endpoints;
+  const Endpoint endpoint = endpoints.back();
+  endpoints.pop_back();
+  attempt_->next_try = !endpoints.empty() && endpoints.back().is_fallback
+                           ? base::Now() + delays_.fallback
+                           : absl::InfiniteFuture();
+  Start(endpoint);
+}
+
+void SubchannelConnections::Start(const Endpoint& endpoint) {
+  if (endpoint.has_fallback) rdma_ = endpoint;
+  tries_.push_back(
+      {poller_.client_poller().Connect(*endpoint.provider, endpoint.address,
+                                       options_, observer_),
+       endpoint});
+  SetTimer();
+}
+
+SubchannelConnections::Change SubchannelConnections::Look() {
+  ReapDraining();
+  Change change = LookAtCurrent();
+  if (change == Change::kNothing) change = LookAtTries();
+  SetTimer();
+  return change;
+}
+
+// A connection that drains goes on with its open calls until its server closes
+// it. The next attempt begins anew, so one beside it ends.
+SubchannelConnections::Change SubchannelConnections::LookAtCurrent() {
+  if (current() == nullptr || current()->usable()) return Change::kNothing;
+  if (current()->failed()) {
+    base::Log::OfProcess().Write(LogSeverity::kInfo,
+                                 current()->failure().message());
+    NoteFailure(current_);
+    Close(std::move(current_.connection));
+  } else {
+    draining_.push_back(std::move(current_.connection));
+  }
+  CloseTries();
+  next_recheck_ = absl::InfiniteFuture();
+  return Change::kLost;
+}
+
+// The first that is ready takes calls. Those that have failed go, and the next
+// one is tried in their place.
+SubchannelConnections::Change SubchannelConnections::LookAtTries() {
+  for (auto each = tries_.begin(); each != tries_.end();) {
+    if (each->connection->usable()) {
+      Try ready = std::move(*each);
+      tries_.erase(each);
+      const bool replaces = current() != nullptr;
+      Take(std::move(ready));
+      return replaces ? Change::kReplaced : Change::kConnected;
+    }
+    if (each->connection->connecting()) {
+      ++each;
+      continue;
+    }
+    NoteFailure(*each);
+    Close(std::move(each->connection));
+    each = tries_.erase(each);
+  }
+  if (!attempt_.has_value() || !tries_.empty()) return Change::kNothing;
+  if (!attempt_->endpoints.empty()) {
+    StartNext();
+    return Change::kNothing;
+  }
+  attempt_.reset();
+  return Change::kFailed;
+}
+
+// A connection over RDMA that is still being tried goes on beside one over TCP.
+// All others are of no use any more.
+void SubchannelConnections::Take(Try ready) {
+  if (current() != nullptr) draining_.push_back(std::move(current_.connection));
+  // An endpoint over RDMA that was not reached in this attempt.
+  if (attempt_.has_value()) {
+    for (const Endpoint& left : attempt_->endpoints) {
+      if (left.has_fallback) rdma_ = left;
+    }
+  }
+  attempt_.reset();
+  current_ = std::move(ready);
+  fell_back_ = current_.endpoint.is_fallback;
+  std::erase_if(tries_, [this](Try& other) {
+    if (fell_back_ && other.endpoint.has_fallback) return false;
+    Close(std::move(other.connection));
+    return true;
+  });
+  next_recheck_ = fell_back_ && rdma_.has_value() && tries_.empty()
+                      ? base::Now() + delays_.recheck
+                      : absl::InfiniteFuture();
+}
+
+void SubchannelConnections::NoteFailure(const Try& failed) {
+  const ClientConnection& connection = *failed.connection;
+  const absl::Status why =
+      connection.failed()
+          ? connection.failure()
+          : absl::UnavailableError("the server is shutting down");
+  outcome_.first_error.Update(why);
+  // An address where somebody listened has cost another process something.
+  outcome_.was_cheap = outcome_.was_cheap && connection.found_nobody();
+  outcome_.server_leaves = outcome_.server_leaves || connection.server_leaves();
+  if (!failed.endpoint.has_fallback || connection.server_leaves()) return;
+  rdma_failed_ = base::Now();
+  rdma_error_ = why;
+  if (fell_back()) next_recheck_ = rdma_failed_ + delays_.recheck;
+}
+
+// Closes connections that have ended, and those that were replaced when their
+// last call has.
+void SubchannelConnections::ReapDraining() {
+  std::erase_if(draining_, [this](std::unique_ptr<ClientConnection>& drained) {
+    const bool waits_for_server = drained->draining();
+    if (!drained->failed() && (waits_for_server || drained->open_calls() > 0)) {
+      return false;
+    }
+    Close(std::move(drained));
+    return true;
+  });
+}
+
+void SubchannelConnections::OnTime(absl::Time now) {
+  if (attempt_.has_value() && now >= attempt_->next_try) StartNext();
+  if (now >= next_recheck_) {
+    next_recheck_ = absl::InfiniteFuture();
+    if (fell_back() && rdma_.has_value() && tries_.empty()) Start(*rdma_);
+  }
+  on_change_();
+  SetTimer();
+}
+
+void SubchannelConnections::SetTimer() {
+  absl::Time due = next_recheck_;
+  if (attempt_.has_value()) due = std::min(due, attempt_->next_try);
+  const bool drains =
+      std::any_of(draining_.begin(), draining_.end(),
+                  [](const auto& each) { return !each->draining(); });
+  if (drains) due = std::min(due, base::Now() + kDrainInterval);
+  if (due != absl::InfiniteFuture()) poller_.LowerTimer(&timer_, due);
+}
+
+void SubchannelConnections::Close(
+    std::unique_ptr<ClientConnection> connection) {
+  poller_.client_poller().Close(std::move(connection));
+}
+
+void SubchannelConnections::CloseTries() {
+  for (Try& each : tries_) Close(std::move(each.connection));
+  tries_.clear();
+}
+
+void SubchannelConnections::CloseAll() {
+  poller_.CancelTimer(&timer_);
+  attempt_.reset();
+  next_recheck_ = absl::InfiniteFuture();
+  if (current() != nullptr) Close(std::move(current_.connection));
+  CloseTries();
+  for (auto& drained : draining_) Close(std::move(drained));
+  draining_.clear();
+}
+
+}  // namespace verbena::internal

@@ -1,0 +1,142 @@
+// The connections of a subchannel, over RDMA and over TCP.
+
+#ifndef VERBENA_RPC_INTERNAL_CLIENT_SUBCHANNEL_CONNECTIONS_H_
+#define VERBENA_RPC_INTERNAL_CLIENT_SUBCHANNEL_CONNECTIONS_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "rpc/internal/client/poller_timer.h"
+#include "rpc/internal/client/resolution.h"
+#include "rpc/internal/client/shared_poller.h"
+#include "transport/base/endpoint_options.h"
+#include "transport/client/client_connection.h"
+
+namespace verbena::internal {
+
+// Holds the connection that takes calls, those that are being tried, and those
+// that take no new calls any more.
+//
+// An attempt tries the endpoints in their order, one after the other. If the
+// next one is a fallback, over TCP, it is tried Delays::fallback after the one
+// over RDMA has begun, beside it, as RFC 8305 does with two families of
+// addresses. The first that is ready takes calls. A connection over RDMA that
+// becomes ready later takes the place of one over TCP.
+//
+// If RDMA has failed, the next attempts try TCP at once. A connection over TCP
+// that has RDMA beside it is tried over RDMA again every Delays::recheck; when
+// that is ready, the old one is closed after its last call.
+//
+// All functions REQUIRE the poller's ownership. `observer` is told as
+// ClientConnection::Observer has it, and is to call Look() then; `on_change` is
+// called when the timer has changed something, and is to call Look(), too. Both
+// outlive this, and so do the poller and the options.
+class SubchannelConnections {
+ public:
+  using ClientConnection = transport::ClientConnection;
+  using Endpoint = Resolution::Endpoint;
+
+  struct Delays {
+    // Long enough for RDMA CM to connect on a healthy network, and short enough
+    // to wait for.
+    absl::Duration fallback = absl::Milliseconds(250);
+    // For so long after RDMA has failed TCP is tried at once, and so often RDMA
+    // is tried again.
+    absl::Duration recheck = absl::Seconds(10);
+  };
+
+  // The result of a look at all connections.
+  enum class Change {
+    kNothing,
+    kConnected,  // current() takes calls; there was none before.
+    kReplaced,   // Another connection has become current().
+    kLost,       // current() takes no calls any more, and is null.
+    kFailed,     // The attempt has ended without a connection: see outcome().
+  };
+  // The end of an attempt that has failed.
+  struct Outcome {
+    absl::Status first_error;
+    bool was_cheap = false;      // It has cost nobody but this process.
+    bool server_leaves = false;  // A server said that it is shutting down.
+  };
+
+  SubchannelConnections(SharedPoller* poller,
+                        const transport::EndpointOptions& options,
+                        ClientConnection::Observer* observer,
+                        std::function<void()> on_change, const Delays& delays);
+  SubchannelConnections(const SubchannelConnections&) = delete;
+  SubchannelConnections& operator=(const SubchannelConnections&) = delete;
+  // REQUIRES: CloseAll() was called.
+  ~SubchannelConnections() = default;
+
+  // The connection that takes calls, or null. It may have become unusable since
+  // the last Look().
+  ClientConnection* current() const { return current_.connection.get(); }
+  // Whether current() goes by TCP although RDMA may lead there, and why.
+  bool fell_back() const { return current() != nullptr && fell_back_; }
+  const absl::Status& rdma_error() const { return rdma_error_; }
+
+  // Begins an attempt. REQUIRES: there is no current() and no attempt.
+  void Begin(std::vector<Endpoint> endpoints);
+  bool trying() const { return attempt_.has_value(); }
+
+  // Looks what has become of each connection. Call it until it says kNothing.
+  Change Look();
+  const Outcome& outcome() const { return outcome_; }
+
+  // Ends everything.
+  void CloseAll();
+
+ private:
+  struct Try {
+    std::unique_ptr<ClientConnection> connection;
+    Endpoint endpoint;
+  };
+  struct Attempt {
+    std::vector<Endpoint> endpoints;  // To be tried, the next one last.
+    absl::Time next_try = absl::InfiniteFuture();
+  };
+
+  void StartNext();
+  void Start(const Endpoint& endpoint);
+  bool RdmaHasFailedLately(absl::Time now) const {
+    return now < rdma_failed_ + delays_.recheck;
+  }
+  Change LookAtCurrent();
+  Change LookAtTries();
+  void Take(Try ready);
+  void NoteFailure(const Try& failed);
+  void ReapDraining();
+  void Close(std::unique_ptr<ClientConnection> connection);
+  void CloseTries();
+  void OnTime(absl::Time now);
+  void SetTimer();
+
+  SharedPoller& poller_;
+  const transport::EndpointOptions& options_;
+  ClientConnection::Observer* const observer_;
+  const std::function<void()> on_change_;
+  const Delays delays_;
+  PollerTimer timer_;
+
+  Try current_;
+  bool fell_back_ = false;
+  std::vector<Try> tries_;
+  std::vector<std::unique_ptr<ClientConnection>> draining_;
+  std::optional<Attempt> attempt_;
+  Outcome outcome_;
+  // The endpoint over RDMA that is tried again while current() goes by TCP.
+  std::optional<Endpoint> rdma_;
+  absl::Time next_recheck_ = absl::InfiniteFuture();
+  absl::Time rdma_failed_ = absl::InfinitePast();
+  absl::Status rdma_error_;
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_CLIENT_SUBCHANNEL_CONNECTIONS_H_
