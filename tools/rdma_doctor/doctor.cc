@@ -128,10 +128,10 @@ void RecordPeer(const Options& options,
                      "this program does not have, so no call was made"));
     return;
   }
-  std::string mend =
-      absl::StrCat("verbena ping ", options.peer,
-                   "   # is the server there, does a firewall let ",
-                   by_software_device ? "TCP" : "UDP", " port 4791 through?");
+  std::string mend = absl::StrCat(
+      "verbena ping ", options.peer,
+      "   # is the server there, does a firewall let ",
+      by_software_device ? "its TCP port" : "UDP port 4791", " through?");
   // The software device refuses processes of other users.
   if (absl::IsPermissionDenied(result.status())) {
     mend =

@@ -50,16 +50,16 @@ absl::Status Rejected(int reason, absl::string_view peer) {
         absl::StrCat("connect ", peer, ": rejected by the peer"));
   }
   if (reason == kRejectOtherUser) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "connect ", peer,
-        ": refused, a process of another user listens there, or has the port "
-        "for other hosts (VERBENA_SOFT_PEERS names users to be allowed)"));
+    return absl::PermissionDeniedError(
+        absl::StrCat("connect ", peer,
+                     ": refused, a process of another user listens there "
+                     "(VERBENA_SOFT_PEERS names users to be allowed)"));
   }
   if (reason == kRejectForeignPort) {
     return absl::UnavailableError(
         absl::StrCat("connect ", peer,
-                     ": another program has that host's port for the software "
-                     "device (VERBENA_SOFT_TCP_PORT chooses another port)"));
+                     ": another program answers at that TCP port, or another "
+                     "version of the software device"));
   }
   return absl::UnavailableError(
       absl::StrCat("connect ", peer, ": rejected, reason ", reason));

@@ -87,7 +87,7 @@ TEST(CmEventStatusTest, NamesThePeerAndTheCause) {
   EXPECT_THAT(status(RDMA_CM_EVENT_REJECTED, kRejectOtherUser),
               HasSubstr("another user"));
   EXPECT_THAT(status(RDMA_CM_EVENT_REJECTED, kRejectForeignPort),
-              HasSubstr("another program has that host"));
+              HasSubstr("another program answers at that TCP port"));
   EXPECT_THAT(status(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT),
               HasSubstr("no answer"));
   EXPECT_THAT(status(RDMA_CM_EVENT_DISCONNECTED, 0), HasSubstr("disconnected"));

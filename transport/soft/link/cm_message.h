@@ -53,7 +53,8 @@ inline constexpr uint16_t kConsumerReject = 28;  // Also when a backlog is full.
 // the words of transport/verbs/cm_event.cc. The first: the other end is a
 // process of a user that this one has nothing to do with.
 inline constexpr uint16_t kOtherUser = 0x5601;
-// The second: some other program has the port for other hosts.
+// The second: the program that has the TCP port answers in another protocol, or
+// is a software device of another version.
 inline constexpr uint16_t kForeignPort = 0x5602;
 
 // A message of any type. iWARP carries the image of some to other hosts
