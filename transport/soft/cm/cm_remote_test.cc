@@ -12,7 +12,10 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -26,6 +29,28 @@
 #include "transport/base/unique_fd.h"
 #include "transport/soft/cm/cm_test_end.h"
 #include "transport/verbs/cm_id.h"
+
+namespace verbena::soft {
+namespace {
+
+// How many of the next TCP listeners find that another program has the port.
+std::atomic<int> ports_taken{0};
+
+}  // namespace
+}  // namespace verbena::soft
+
+// Takes the place of libc's function.
+extern "C" int listen(int fd, int backlog) {
+  int domain = AF_UNIX;
+  socklen_t length = sizeof(domain);
+  getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length);
+  if (domain != AF_UNIX && verbena::soft::ports_taken.load() > 0) {
+    --verbena::soft::ports_taken;
+    errno = EADDRINUSE;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_listen, fd, backlog));
+}
 
 namespace verbena::soft {
 namespace {
@@ -132,6 +157,13 @@ TEST_F(CmRemoteTest, APortThatAnotherProgramHasIsNotListenedAt) {
   const absl::Status status = id.Listen(1);
   EXPECT_THAT(std::string(status.message()),
               testing::HasSubstr("Address already in use"));
+}
+
+TEST_F(CmRemoteTest, AListenerThatLeavesTheChoiceGetsAPortThatIsFree) {
+  ports_taken = 3;
+  CmTestEnd other;
+  EXPECT_NE(other.Listen("0.0.0.0:0").port(), 0);
+  EXPECT_EQ(ports_taken.load(), 0);
 }
 
 void SetOfLoopback(unsigned long what, ifreq request, const char* name) {

@@ -11,6 +11,12 @@
 #include "transport/soft/remote/tcp_socket.h"
 
 namespace verbena::soft {
+namespace {
+
+// Numbers that are tried for a listener that leaves the choice of its port.
+constexpr int kPortsTried = 100;
+
+}  // namespace
 
 int EndpointAddresses::Bind(CmEndpoint& endpoint, base::SocketAddress address,
                             BindPurpose purpose) {
@@ -26,14 +32,39 @@ int EndpointAddresses::Bind(CmEndpoint& endpoint, base::SocketAddress address,
     if (endpoint.verbs == nullptr) return errno;
     endpoint.port_num = kCmPort;
   }
-  if (const int error =
-          endpoint.port_space->OpenSocket(address, purpose, endpoint.socket);
-      error != 0) {
+  if (const int error = OpenSocket(endpoint, address, purpose); error != 0) {
     return error;
   }
   endpoint.SetLocal(address);
   endpoint.Transition(CmState::kBound);
   return 0;
+}
+
+// Opens the socket of an endpoint, and sets the port of `address` if that is 0.
+// A listener needs the TCP port of the same number too, so another number is
+// chosen where some other program has that.
+int EndpointAddresses::OpenSocket(CmEndpoint& endpoint,
+                                  base::SocketAddress& address,
+                                  BindPurpose purpose) {
+  PortSpace& space = *endpoint.port_space;
+  const bool chooses = address.port() == 0 && endpoint.ps == RDMA_PS_TCP &&
+                       purpose != BindPurpose::kConnect &&
+                       device_.network().enabled() && !address.IsLoopback();
+  if (!chooses) return space.OpenSocket(address, purpose, endpoint.socket);
+  int error = EADDRINUSE;
+  for (int i = 0; i < kPortsTried && error == EADDRINUSE; ++i) {
+    base::SocketAddress chosen = address;
+    base::UniqueFd socket;
+    error = space.OpenSocket(chosen, purpose, socket);
+    if (error != 0) return error;
+    base::UniqueFd tcp;
+    error =
+        OpenTcpListener(chosen, purpose == BindPurpose::kListenIpv6Only, tcp);
+    if (error != 0) continue;
+    address = chosen;
+    endpoint.socket = std::move(socket);
+  }
+  return error;
 }
 
 // Finds the way to the destination, then gives the endpoint a source address if

@@ -64,6 +64,8 @@ class EndpointAddresses {
   // no way.
   base::SocketAddress RouteTo(const CmEndpoint& endpoint,
                               const base::SocketAddress& destination) const;
+  int OpenSocket(CmEndpoint& endpoint, base::SocketAddress& address,
+                 BindPurpose purpose) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   // Binds `endpoint`, which has the wildcard, to `source` and its own port.
   int LeaveWildcard(CmEndpoint& endpoint, base::SocketAddress source,
                     ClosingSockets& closing)
