@@ -51,6 +51,18 @@ std::vector<std::string> DeviceNames() {
 
 }  // namespace
 
+bool HasIwarpDevice() {
+  const VerbsOps& verbs = SystemProvider().verbs;
+  int count = 0;
+  ibv_device** const list = verbs.get_device_list(&count);
+  if (list == nullptr) return false;
+  const bool found = std::any_of(list, list + count, [](ibv_device* device) {
+    return device->transport_type == IBV_TRANSPORT_IWARP;
+  });
+  verbs.free_device_list(list);
+  return found;
+}
+
 // The option wins over the environment.
 std::string WantedDevice(const EndpointOptions& options) {
   if (!options.device.empty()) return options.device;

@@ -40,6 +40,10 @@ const Provider& ChooseProvider(const base::SocketAddress& address,
 const Provider* FallbackFor(const Provider& provider,
                             absl::string_view wanted_device);
 
+// Whether the machine has an iWARP device. Its connection manager listens at
+// TCP ports, as the software device does for other hosts.
+bool HasIwarpDevice();
+
 // Whether an attempt to connect to `address`, where nobody listens, costs
 // nobody but this process.
 bool IsCheapToAsk(const Provider& provider, const base::SocketAddress& address);

@@ -102,8 +102,12 @@ absl::Status ServerEndpoint::ListenOn(
                       : listener.status();
     if (!bound.ok()) {
       // An address that is no RDMA device's is served by the other provider;
-      // one that is taken is an error whoever else could serve it.
-      if (absl::IsAlreadyExists(bound.status())) return bound.status();
+      // one that is taken is an error whoever else could serve it, unless it is
+      // our own iWARP device that has taken the TCP port.
+      if (absl::IsAlreadyExists(bound.status()) &&
+          !(listens && HasIwarpDevice())) {
+        return bound.status();
+      }
       problem.Update(bound.status());
       continue;
     }
