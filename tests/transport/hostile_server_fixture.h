@@ -136,8 +136,7 @@ class HostileServerFixture : public testing::Test {
   void ExpectEnd(TestCall& call, const std::string& text) {
     ASSERT_TRUE(client_->RunUntilDone(call));
     EXPECT_EQ(call.status().code(), absl::StatusCode::kInternal);
-    EXPECT_THAT(std::string(call.status().message()),
-                testing::HasSubstr(text));
+    EXPECT_THAT(std::string(call.status().message()), testing::HasSubstr(text));
     EXPECT_EQ(call.ends(), 1);
     EXPECT_FALSE(call.responded());
     EXPECT_TRUE(client_->connection().failed());

@@ -9,8 +9,9 @@ namespace verbena::transport {
 void ClientCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
   const FrameType type = HeaderIn<FrameHeader>(frame).type;
   if (ABSL_PREDICT_FALSE(!connection().usable())) return HandleOpening(frame);
-  if (ABSL_PREDICT_FALSE(responses_.IsPart(frame)))
+  if (ABSL_PREDICT_FALSE(responses_.IsPart(frame))) {
     return responses_.HandlePart(frame);
+  }
   switch (type) {
     case FrameType::kResponse:
       return ABSL_PREDICT_TRUE(plain) ? responses_.HandlePlain(frame)
@@ -37,8 +38,7 @@ void ClientCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
 }
 
 // Sends what is due first, because the server keeps a reply until its LEASE
-// comes. Small requests have a line of their own, so that no large one holds
-// them up.
+// comes. Small requests have their own line, so no large one holds them up.
 bool ClientCalls::SendWaiting() {
   if (!connection().usable()) return false;
   shared_.arenas.PostTakeBacks(connection());

@@ -271,8 +271,9 @@ void PollerDevice::Tick(absl::Time now) {
     // hold memory that another connection waits for.
     const uint64_t shortages = shared_memory_->pool().shortages();
     if (shortages != std::exchange(seen_shortages_, shortages)) {
-      for (const auto& [qp_num, connection] : connections_.by_number())
+      for (const auto& [qp_num, connection] : connections_.by_number()) {
         connections_.Touch(connection);
+      }
     }
   }
   connections_.Tick(now);

@@ -93,8 +93,9 @@ void ServerMetadata::SendInitial() {
     if (!sent) return lines.initial_metadata.PushFront(call);
     // The handler has finished meanwhile, so the call goes on to the line that
     // ends its stream.
-    if (call->state() == ServerCallState::kDraining)
+    if (call->state() == ServerCallState::kDraining) {
       lines.draining.PushBack(call);
+    }
   }
 }
 

@@ -62,8 +62,9 @@ bool ServerStreams::StartRead(uint32_t call_id, uint64_t number,
   ServerCall* const call = FindOpen(call_id);
   // Nobody reads it any more, or it will be tried again.
   if (call->state() == ServerCallState::kDraining ||
-      call->stream_part().read_waits)
+      call->stream_part().read_waits) {
     return false;
+  }
   LongMessage read;
   // Nobody reads the text, and a text would be allocated.
   absl::Status status = absl::UnavailableError("");

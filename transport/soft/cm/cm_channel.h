@@ -84,7 +84,7 @@ class CmChannel final : public rdma_event_channel {
  private:
   CmChannel(ConnectionManager* manager, base::UniqueFd event_fd);
   void WakeAll();
-  void SetReadable(bool readable);
+  void SetReadable(bool readable) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEvents);
 
   ConnectionManager* const manager_;
   // Owns the descriptor that rdma_event_channel::fd names.

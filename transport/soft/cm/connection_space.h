@@ -5,7 +5,9 @@
 
 #include <memory>
 
+#include "absl/base/thread_annotations.h"
 #include "transport/soft/cm/cm_events.h"
+#include "transport/soft/cm/cm_locks.h"
 #include "transport/soft/cm/cm_queue_pair.h"
 #include "transport/soft/cm/connection_handshake.h"
 #include "transport/soft/cm/connection_listener.h"
@@ -40,32 +42,40 @@ class ConnectionSpace final : public PortSpace {
     return OpenBoundSocket(address, purpose, socket);
   }
   int PrepareQp(ibv_qp* qp) override { return MoveToInit(qp); }
-  void LetGoOfQp(CmEndpoint& endpoint) override;
-  int Listen(CmEndpoint& endpoint) override {
+  void LetGoOfQp(CmEndpoint& endpoint) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  int Listen(CmEndpoint& endpoint) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
     return listener_.Start(endpoint);
   }
   int Connect(CmEndpoint& endpoint, const rdma_conn_param* parameters,
-              ClosingSockets& closing) override {
+              ClosingSockets& closing) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
     return requester_.Connect(endpoint, parameters, closing);
   }
-  int Accept(CmEndpoint& endpoint, const rdma_conn_param* parameters) override {
+  int Accept(CmEndpoint& endpoint, const rdma_conn_param* parameters) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
     return handshake_.Accept(endpoint, parameters);
   }
   int Reject(CmEndpoint& endpoint, const void* private_data,
-             uint8_t length) override {
+             uint8_t length) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
     return handshake_.Reject(endpoint, private_data, length);
   }
-  int Disconnect(CmEndpoint& endpoint) override {
+  int Disconnect(CmEndpoint& endpoint) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
     return handshake_.Disconnect(endpoint);
   }
-  int Establish(CmEndpoint& endpoint) override {
+  int Establish(CmEndpoint& endpoint) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
     return handshake_.Establish(endpoint);
   }
   int InitQpAttr(CmEndpoint& endpoint, ibv_qp_attr& attributes,
-                 int& mask) override {
+                 int& mask) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
     return handshake_.InitQueuePairAttributes(endpoint, attributes, mask);
   }
-  void End(CmEndpoint& endpoint, ClosingSockets& closing) override;
+  void End(CmEndpoint& endpoint, ClosingSockets& closing) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
  private:
   ConnectionHandshake handshake_;

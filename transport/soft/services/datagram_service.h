@@ -60,24 +60,29 @@ class DatagramService final : public PortSpace {
   }
   // Takes the queue pair to RTS.
   int PrepareQp(ibv_qp* qp) override;
-  void LetGoOfQp(CmEndpoint& endpoint) override {
+  void LetGoOfQp(CmEndpoint& endpoint) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
     groups_.DetachQueuePair(ServiceEndpoint::From(endpoint));
   }
   // Takes questions.
-  int Listen(CmEndpoint& listener) override;
+  int Listen(CmEndpoint& listener) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   // Asks the peer of `endpoint` for its queue pair.
   int Connect(CmEndpoint& endpoint, const rdma_conn_param* parameters,
-              ClosingSockets& closing) override;
-  int Accept(CmEndpoint& endpoint, const rdma_conn_param* parameters) override;
+              ClosingSockets& closing) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  int Accept(CmEndpoint& endpoint, const rdma_conn_param* parameters) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   int Reject(CmEndpoint& endpoint, const void* private_data,
-             uint8_t length) override;
+             uint8_t length) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   // Datagrams are not connected.
   int Disconnect(CmEndpoint& /*endpoint*/) override { return EINVAL; }
   int Establish(CmEndpoint& /*endpoint*/) override { return EINVAL; }
   // The Q_Key is the one that all identifiers have.
   int InitQpAttr(CmEndpoint& endpoint, ibv_qp_attr& attributes,
-                 int& mask) override;
-  void End(CmEndpoint& endpoint, ClosingSockets& closing) override;
+                 int& mask) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  void End(CmEndpoint& endpoint, ClosingSockets& closing) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
  private:
   int Watch(CmEndpoint& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
