@@ -54,8 +54,9 @@ ServerImpl::~ServerImpl() {
   Shutdown(absl::InfinitePast());
   // A worker may still be on its way out of Poller::Post().
   threads_.reset();
-  for (const PollerCalls& each : pollers_)
+  for (const PollerCalls& each : pollers_) {
     each.calls->share().poster.AwaitAll();
+  }
   endpoint_.reset();
 }
 
