@@ -230,18 +230,21 @@ class CountedTask final : public TaskObserver<T> {
 
 // Begins tasks, by `start`, and waits for all of them.
 template <typename Start>
-struct AllTasks {
-  TaskCountdown& countdown;
-  Start start;
+class AllTasks {
+ public:
+  AllTasks(TaskCountdown& countdown, Start start)
+      : countdown_(countdown), start_(std::move(start)) {}
   bool await_ready() const noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> coroutine) {
-    start();
-    return countdown.Wait(coroutine);
+    start_();
+    return countdown_.Wait(coroutine);
   }
   void await_resume() const noexcept {}
+
+ private:
+  TaskCountdown& countdown_;
+  Start start_;
 };
-template <typename Start>
-AllTasks(TaskCountdown&, Start) -> AllTasks<Start>;
 
 template <typename T>
 class SyncWaiter final : public TaskObserver<T> {
