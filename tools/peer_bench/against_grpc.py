@@ -15,6 +15,7 @@ has half a processor), bidi (echoes by a stream of each caller), server
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -38,6 +39,11 @@ SYSTEMS = {
     "socket": ("socket_peer", "blocking"),
 }
 
+# With --hosts: the floors are TCP's, blocking and spinning.
+HOSTS_SYSTEMS = ("verbena", "grpc-sync", "grpc-cq", "grpc-callback", "tcp",
+                 "tcp-spin")
+SYSTEMS.update({name: ("socket_peer", name) for name in ("tcp", "tcp-spin")})
+
 # Those that have streams: by handlers that block, and by reactors, which have
 # nothing else here.
 BLOCKING_STREAMS = ("verbena", "grpc-sync")
@@ -58,8 +64,12 @@ def parse_arguments(words):
                         dest="rows", help="the same as --rows=full")
     parser.add_argument("--list", action="store_true",
                         help="only print the rows")
-    parser.add_argument("--systems", default=",".join(SYSTEMS),
-                        metavar="SYSTEM,...", help="default: %(default)s")
+    parser.add_argument("--systems", metavar="SYSTEM,...",
+                        help="default: all that compare on one host, or with\n"
+                        "--hosts between two")
+    parser.add_argument("--hosts", action="store_true",
+                        help="client and server in two network name spaces;\n"
+                        "needs root")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--duration", type=float, default=1, metavar="SECONDS",
                         help="length of one run, after its warm-up")
@@ -75,7 +85,10 @@ def parse_arguments(words):
         options.rows = rows.parse_rows(options.rows)
     except ValueError as error:
         parser.error(str(error))
-    options.systems = options.systems.split(",")
+    default = HOSTS_SYSTEMS if options.hosts else [
+        name for name in SYSTEMS if not name.startswith("tcp")]
+    options.systems = (options.systems.split(",") if options.systems
+                       else list(default))
     for system in options.systems:
         if system not in SYSTEMS:
             parser.error("there is no system %s; there are %s" %
@@ -100,6 +113,10 @@ def peer_command(options, row, system):
                "--size=%d" % options.size,
                "--duration=%gs" % options.duration,
                "--warm_up=%gs" % options.warm_up]
+    if options.hosts:
+        command = processes.NetworkNameSpaces.of_client(command) + [
+            "--server_netns=" + processes.NetworkNameSpaces.SERVER,
+            "--address=%s:0" % processes.NetworkNameSpaces.SERVER_ADDRESS]
     return command + (["--address=" + options.address] if options.address
                       else [])
 
@@ -126,7 +143,8 @@ def run_one(options, row, system, half):
         command = processes.pin(command)
     if row.half:
         command = half.wrap(command)
-    environment = {"VERBENA_DEVICE": options.device} if options.device else {}
+    device = options.device or ("soft" if options.hosts else None)
+    environment = {"VERBENA_DEVICE": device} if device else {}
     with processes.busy_loops(row.busy, row.pinned):
         return processes.run_peer(command, options.duration + options.warm_up,
                                   environment)
@@ -211,11 +229,17 @@ def main(words):
     runs = []
     status = 0
     half = make_half(options)
+    hosts = (processes.NetworkNameSpaces() if options.hosts
+             else contextlib.nullcontext())
     try:
-        run_all(options, half, runs)
+        with hosts:
+            run_all(options, half, runs)
     except KeyboardInterrupt:
         print("interrupted; the results so far:", file=sys.stderr)
         status = 130
+    except processes.RunFailed as failure:
+        print("against_grpc: %s" % failure, file=sys.stderr)
+        return 2
     finally:
         if half is not None:
             half.remove()

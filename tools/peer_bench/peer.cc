@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -45,6 +46,9 @@ ABSL_FLAG(absl::Duration, duration, absl::Seconds(1), "how long to count");
 ABSL_FLAG(absl::Duration, warm_up, absl::Milliseconds(300),
           "how long to call before counting begins");
 ABSL_FLAG(int, size, 64, "bytes of payload");
+ABSL_FLAG(std::string, server_netns, "",
+          "the network name space of `ip netns` in which the server runs; "
+          "default: that of the client");
 ABSL_FLAG(bool, serve, false,
           "run as the server process; the program sets this itself");
 
@@ -123,7 +127,11 @@ PeerReport ReportOf(const bench::Sample& sample, const Usage& client,
 absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
   // The server gets the flags of this run, so that both processes agree on its
   // kind.
-  std::vector<std::string> command = {"/proc/self/exe"};
+  std::vector<std::string> command;
+  const std::string netns = absl::GetFlag(FLAGS_server_netns);
+  if (!netns.empty()) command = {"ip", "netns", "exec", netns};
+  // By its name, because `ip` is to run it.
+  command.push_back(std::filesystem::read_symlink("/proc/self/exe"));
   while (*++argv != nullptr) command.emplace_back(*argv);
   command.emplace_back("--serve");
   ASSIGN_OR_RETURN(const std::unique_ptr<tools::ServerChild> server,

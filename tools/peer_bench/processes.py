@@ -106,6 +106,55 @@ class HalfProcessor:
                 time.sleep(0.05)
 
 
+class NetworkNameSpaces:
+    """Two network name spaces, joined by a veth pair, for client and server.
+
+    They stand for two hosts. Raises RunFailed, in words, if this machine lets
+    us make none.
+    """
+    CLIENT = "verbena-bench-client"
+    SERVER = "verbena-bench-server"
+    CLIENT_ADDRESS = "10.79.0.1"
+    SERVER_ADDRESS = "10.79.0.2"
+
+    @classmethod
+    def of_client(cls, command):
+        return ["ip", "netns", "exec", cls.CLIENT] + command
+
+    def __enter__(self):
+        self._remove()
+        for name in (self.CLIENT, self.SERVER):
+            self._ip("netns", "add", name)
+        self._ip("link", "add", "veth0", "netns", self.CLIENT, "type", "veth",
+                 "peer", "name", "veth0", "netns", self.SERVER)
+        for name, address in ((self.CLIENT, self.CLIENT_ADDRESS),
+                              (self.SERVER, self.SERVER_ADDRESS)):
+            self._ip("-n", name, "address", "add", address + "/24", "dev",
+                     "veth0")
+            self._ip("-n", name, "link", "set", "veth0", "up")
+            self._ip("-n", name, "link", "set", "lo", "up")
+        return self
+
+    def __exit__(self, *_):
+        self._remove()
+
+    @staticmethod
+    def _ip(*words):
+        try:
+            done = subprocess.run(["ip"] + list(words), capture_output=True,
+                                  text=True, check=False)
+        except OSError as error:
+            raise RunFailed("cannot run ip: %s" % error) from error
+        if done.returncode != 0:
+            raise RunFailed("ip %s: %s; --hosts needs root" %
+                            (" ".join(words), done.stderr.strip()))
+
+    def _remove(self):
+        for name in (self.CLIENT, self.SERVER):
+            subprocess.run(["ip", "netns", "delete", name],
+                           capture_output=True, check=False)
+
+
 def run_peer(command, seconds, environment=None):
     """What a peer that measures for `seconds` has printed, as a dictionary."""
     try:
