@@ -1,16 +1,8 @@
 // The connection manager to another host: over TCP, in one process.
-//
-// The test has a network of its own, in which the loopback device has an
-// address with a whole subnet. The kernel takes what is sent to any address of
-// that, but only the one is an address of this host, so the device reaches the
-// others as it reaches other hosts.
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <net/if.h>
-#include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,10 +16,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "transport/base/check.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/cm/cm_test_end.h"
+#include "transport/soft/cm/network_of_own.h"
 #include "transport/verbs/cm_id.h"
 
 namespace verbena::soft {
@@ -55,19 +47,9 @@ extern "C" int listen(int fd, int backlog) {
 namespace verbena::soft {
 namespace {
 
-constexpr char kOwnAddress[] = "10.78.0.1";
-constexpr char kOtherHost[] = "10.78.0.2";
-
 // Far less than it would take to wait for a relay that lingers, which nobody
 // does.
 constexpr std::chrono::milliseconds kAtOnce(500);
-
-base::SocketAddress OtherHost(uint16_t port) {
-  base::SocketAddress address =
-      *base::SocketAddress::ParseNumeric(std::string(kOtherHost) + ":1");
-  address.set_port(port);
-  return address;
-}
 
 class CmRemoteTest : public testing::Test {
  protected:
@@ -164,34 +146,6 @@ TEST_F(CmRemoteTest, AListenerThatLeavesTheChoiceGetsAPortThatIsFree) {
   CmTestEnd other;
   EXPECT_NE(other.Listen("0.0.0.0:0").port(), 0);
   EXPECT_EQ(ports_taken.load(), 0);
-}
-
-void SetOfLoopback(unsigned long what, ifreq request, const char* name) {
-  const base::UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  std::strncpy(request.ifr_name, name, IFNAMSIZ - 1);
-  CHECK_EQ(::ioctl(socket.get(), what, &request), 0) << "errno " << errno;
-}
-
-ifreq WithAddress(const char* text) {
-  ifreq request = {};
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  CHECK_EQ(inet_pton(AF_INET, text, &address.sin_addr), 1);
-  std::memcpy(&request.ifr_addr, &address, sizeof(address));
-  return request;
-}
-
-void EnterNetworkOfOurOwn() {
-  // Without privilege it takes a user name space, too.
-  if (::unshare(CLONE_NEWNET) != 0) {
-    CHECK_EQ(::unshare(CLONE_NEWUSER | CLONE_NEWNET), 0)
-        << "no network name space can be had: errno " << errno;
-  }
-  ifreq up = {};
-  up.ifr_flags = IFF_UP;
-  SetOfLoopback(SIOCSIFFLAGS, up, "lo");
-  SetOfLoopback(SIOCSIFADDR, WithAddress(kOwnAddress), "lo:1");
-  SetOfLoopback(SIOCSIFNETMASK, WithAddress("255.255.255.0"), "lo:1");
 }
 
 }  // namespace

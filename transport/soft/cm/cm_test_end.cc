@@ -1,6 +1,7 @@
 #include "transport/soft/cm/cm_test_end.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <cerrno>
 #include <cstring>
@@ -43,6 +44,7 @@ CmTestEnd::~CmTestEnd() {
   }
   if (cq_ != nullptr) {
     EXPECT_EQ(verbs.destroy_cq(cq_), 0);
+    EXPECT_EQ(verbs.destroy_comp_channel(completions_), 0);
   }
   if (pd_ != nullptr) {
     EXPECT_EQ(verbs.dealloc_pd(pd_), 0);
@@ -142,7 +144,9 @@ void CmTestEnd::CreateQp() {
   const transport::VerbsOps& verbs = TestProvider().verbs;
   if (pd_ == nullptr) {
     pd_ = verbs.alloc_pd(id_->context());
-    cq_ = verbs.create_cq(id_->context(), 64, nullptr, nullptr, 0);
+    completions_ = verbs.create_comp_channel(id_->context());
+    CHECK(completions_ != nullptr);
+    cq_ = verbs.create_cq(id_->context(), 64, nullptr, completions_, 0);
     mr_ = verbs.reg_mr(pd_, receive_buffer_.data(), receive_buffer_.size(),
                        IBV_ACCESS_LOCAL_WRITE);
     CHECK(pd_ != nullptr && cq_ != nullptr && mr_ != nullptr);
@@ -224,6 +228,24 @@ ibv_wc_status CmTestEnd::Complete() {
     }
   }
   return completion.status;
+}
+
+void CmTestEnd::Arm() { EXPECT_EQ(ibv_req_notify_cq(cq_, 0), 0); }
+
+ibv_wc_status CmTestEnd::CompleteAsleep() {
+  pollfd readable = {.fd = completions_->fd, .events = POLLIN, .revents = 0};
+  const int ready = ::poll(
+      &readable, 1, static_cast<int>(absl::ToInt64Milliseconds(kPatience)));
+  if (ready != 1) {
+    ADD_FAILURE() << "no completion has woken the sleeper";
+    return IBV_WC_GENERAL_ERR;
+  }
+  const transport::VerbsOps& verbs = TestProvider().verbs;
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  EXPECT_EQ(verbs.get_cq_event(completions_, &cq, &context), 0);
+  verbs.ack_cq_events(cq, 1);
+  return Complete();
 }
 
 ibv_qp_state CmTestEnd::QpState() {

@@ -77,6 +77,10 @@ class CmTestEnd {
   void Send(absl::string_view text);
   // Waits for a completion and returns its status.
   ibv_wc_status Complete();
+  // Has the next completion wake whoever sleeps at the completion channel.
+  void Arm();
+  // The same as Complete(), but sleeps until the next completion after Arm().
+  ibv_wc_status CompleteAsleep();
   // Returns the text of the last receive, up to the first zero byte.
   std::string Received() const { return receive_buffer_.data(); }
 
@@ -96,6 +100,7 @@ class CmTestEnd {
 
   transport::EventChannel channel_;
   ibv_pd* pd_ = nullptr;
+  ibv_comp_channel* completions_ = nullptr;
   ibv_cq* cq_ = nullptr;
   ibv_mr* mr_ = nullptr;  // The memory region of receive_buffer_.
   std::array<char, 256> receive_buffer_ = {};

@@ -23,8 +23,13 @@ void ConnectedQueuePair::ReceiveStream() {
 
 // Sends what is in the ring, and what had no room in it. Returns whether there
 // may be more: if the socket has no room it tells when it has.
+//
+// A request to a peer of another kind is executed when the socket has it, which
+// nobody rings for. A queue pair that is polled finds that at the next poll;
+// one that sleeps looks at once.
 bool ConnectedQueuePair::SendStream(bool more) {
   bool moved = driven_.Send();
+  const bool sent = moved;
   for (int i = 0; moved && i < kRefillsPerPass; ++i) {
     if (exchange_.has_unsent()) {
       more = exchange_.Transmit();
@@ -32,6 +37,8 @@ bool ConnectedQueuePair::SendStream(bool more) {
     }
     moved = driven_.Send();
   }
+  // Words that cannot be are found by the next pass as well.
+  if (sent && asleep_ && !exchange_.ReadPeerWords()) more = true;
   driven_.UpdateInterest(/*connected=*/true);
   stream_unfinished_ = more || moved;
   return stream_unfinished_;
