@@ -23,10 +23,20 @@
 namespace verbena::soft {
 namespace {
 
+// Longer than a message takes that is not held back.
+constexpr int kMoment = 100;
 constexpr int kPatience = 10'000;
 
 class PlainPeer {
  public:
+  // Connects to a listener and asks for a connection.
+  void Call(uint16_t port) {
+    socket_ = base::UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const base::SocketAddress to = OtherHost(port);
+    CHECK_EQ(::connect(socket_.get(), to.get(), to.size()), 0);
+    SayMpa(MpaKind::kRequest);
+  }
+
   // Listens, so that OtherHost() with the port that this returns is the peer.
   uint16_t Listen() {
     listener_ =
@@ -59,6 +69,15 @@ class PlainPeer {
       bytes.resize(result.needed);
       Hear(bytes.data() + before, bytes.size() - before);
     }
+  }
+
+  void Write(const DdpSegment& segment) {
+    std::array<std::byte, 64> bytes = {};
+    EncodeSegment(segment, bytes.data());
+    const size_t whole = FpduBytes(segment.header_bytes());
+    const uint32_t crc = MpaCrc(bytes.data(), whole - kCrcBytes);
+    std::memcpy(bytes.data() + whole - kCrcBytes, &crc, kCrcBytes);
+    Say(bytes.data(), whole);
   }
 
   bool HearsSomethingWithin(int milliseconds) {
@@ -104,9 +123,29 @@ class PlainPeer {
 
 class CmPlainPeerTest : public testing::Test {
  protected:
+  MpaFrame CallAndAccept() {
+    peer.Call(own.Listen("0.0.0.0:0").port());
+    own.TakeRequest();
+    own.ExpectOk(own.Accept(""));
+    own.Expect(RDMA_CM_EVENT_ESTABLISHED);
+    MpaFrame reply = peer.HearMpa(MpaKind::kReply);
+    EXPECT_FALSE(reply.trailer.has_value());
+    return reply;
+  }
+
   CmTestEnd own;
   PlainPeer peer;
 };
+
+// A caller such as siw ends the connection if bytes come behind the reply.
+TEST_F(CmPlainPeerTest, TheSideThatWasCalledIsSilentUntilTheCallerHasSpoken) {
+  CallAndAccept();
+  own.Send("early");
+  EXPECT_FALSE(peer.HearsSomethingWithin(kMoment));
+  peer.Write({.opcode = RdmapOpcode::kWrite, .tagged = true, .last = true});
+  EXPECT_EQ(peer.HearSegment().payload_bytes, 5u);
+  EXPECT_EQ(own.Complete(), IBV_WC_SUCCESS);
+}
 
 // The peer says nothing that could wake it.
 TEST_F(CmPlainPeerTest, ASleeperIsWokenWhenItsRequestHasGone) {

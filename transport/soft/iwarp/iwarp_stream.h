@@ -68,6 +68,8 @@ class IwarpStream {
   // once. Returns whether anything moved.
   bool Receive(int socket);
 
+  // Whether a message of the peer, or a part of one, has been taken.
+  bool heard() const { return heard_; }
   // Whether the peer has closed the stream or said Terminate, or the connection
   // is lost: end_errno() says why, or is 0. Messages that came before may still
   // wait for room; see no_room().
@@ -260,6 +262,7 @@ class IwarpStream {
   size_t receive_begin_ = 0;
   size_t receive_end_ = 0;
   bool waiting_ = false;
+  bool heard_ = false;
   bool checked_ = false;  // The CRC of the FPDU at hand is right.
   uint32_t cut_ = 0;      // Bytes of it that were published.
   Direct direct_;

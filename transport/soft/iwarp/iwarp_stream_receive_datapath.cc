@@ -191,6 +191,7 @@ IwarpStream::Taken IwarpStream::TakeDirect() {
 // The FPDU at hand, of which so many bytes are in the buffer, has been taken.
 void IwarpStream::Done(const DdpSegment& segment, size_t bytes) {
   receive_begin_ += bytes;
+  heard_ = true;
   checked_ = false;
   cut_ = 0;
   large_ = segment.payload_bytes > kLargeBytes &&

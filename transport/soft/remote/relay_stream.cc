@@ -94,11 +94,15 @@ void Relay::SayNews() {
   if (stream_->Say(said)) message_.reset();
 }
 
+// The side that was called sends no FPDU before the caller has (RFC 5044,
+// section 7.1): until then the caller may not know that the reply has ended. A
+// caller of this kind knows, because it reads no more than the reply.
 bool Relay::SendStream() {
   if (stream_ == nullptr || ended_ || tcp_ended_ || finishing_ ||
       garbage_ != nullptr) {
     return false;
   }
+  if (!terms_.extended && !active_ && !stream_->heard()) return false;
   SayNews();
   const bool moved = stream_->Send(tcp_.get());
   NoteStream();
