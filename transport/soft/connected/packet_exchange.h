@@ -74,6 +74,7 @@ class PacketExchange {
 
  private:
   bool HandlePacket(const Packet& packet);
+  bool TransmitBoth();
 
   LinkEnd link_;
   Requester requester_;

@@ -59,10 +59,27 @@ bool PacketExchange::ReadPeerWords() {
 bool PacketExchange::Transmit() {
   int sent = 0;
   for (bool more = true; more && sent < kTransmitsPerPass; ++sent) {
-    more = responder_.wants_progress() && responder_.TransmitOne(link_);
-    if (requester_.has_unsent()) more |= requester_.TransmitOne(link_);
+    if (ABSL_PREDICT_FALSE(responder_.wants_progress())) {
+      more = TransmitBoth();
+    } else {
+      more = requester_.has_unsent() && requester_.TransmitOne(link_);
+    }
   }
   return sent == kTransmitsPerPass;
+}
+
+// A response, and then a request. If the peer takes them whole, a WRITE or a
+// response that has begun holds up the other.
+bool PacketExchange::TransmitBoth() {
+  const bool writes = requester_.has_unsent() && requester_.NextIsWrite() &&
+                      link_.peer_takes_whole();
+  bool more = false;
+  if (!writes || !requester_.in_message()) {
+    more = responder_.TransmitOne(link_);
+    if (writes && responder_.in_response()) return more;
+  }
+  if (requester_.has_unsent()) more |= requester_.TransmitOne(link_);
+  return more;
 }
 
 bool PacketExchange::TransferUnderWay() const {

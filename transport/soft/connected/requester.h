@@ -115,6 +115,14 @@ class Requester {
   bool has_unfinished() const { return completed_ != posted_; }
   bool reads_under_way() const { return reads_under_way_ != 0; }
   bool has_unsent() const { return sending_ != posted_; }
+  // Whether the request that is sent next, or in part, is a WRITE. REQUIRES:
+  // has_unsent().
+  bool NextIsWrite() {
+    const Slot& next = ring_.slot(sending_);
+    return next.is(IBV_WR_RDMA_WRITE) || next.is(IBV_WR_RDMA_WRITE_WITH_IMM);
+  }
+  // Whether a request has been sent in part.
+  bool in_message() const { return started_; }
   // Whether the user waits for an acknowledgement: for that of a signalled
   // request, or for the send queue to be drained.
   bool awaits_acknowledgement() const {

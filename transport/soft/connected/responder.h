@@ -63,6 +63,10 @@ class Responder {
 
   // Whether a message has come in part.
   bool in_message() const { return in_message_; }
+  // Whether a response has been sent in part.
+  bool in_response() const {
+    return reads_count_ != 0 && reads_[reads_head_].offset != 0;
+  }
   // Whether responses wait for room in the ring, which is worth a doorbell.
   bool wants_progress() const { return reads_count_ != 0 || nak_due_; }
 

@@ -39,6 +39,7 @@ struct StreamedEnd {
     link.Attach(*LinkMemory::Map(memory.fd()), LinkSide::kSecond, doorbells[1]);
     ConnectedQueuePair::From(end.qp)->AttachLink(
         std::move(memory), LinkSide::kFirst, doorbells[0]);
+    if (!terms.extended) link.AskForWhole();
     link.SetState(kLinkOpen);
     end.Connect(4711);
   }
@@ -265,6 +266,52 @@ TEST_P(ExtendedQueuePairsTest, ImmediateDataOfASendArrives) {
   EXPECT_EQ(received.byte_len, 4u);
   EXPECT_EQ(received.imm_data, 0x01020304u);
   EXPECT_EQ(Outcome(2), IBV_WC_SUCCESS);
+}
+
+using PlainQueuePairsTest = IwarpQueuePairsTest;
+INSTANTIATE_TEST_SUITE_P(Peers, PlainQueuePairsTest, testing::Values(false),
+                         [](const testing::TestParamInfo<bool>&) {
+                           return "Plain";
+                         });
+
+// The READ comes when the ring is full of the first WRITE, and the second WRITE
+// is posted before the answer has gone.
+TEST_P(PlainQueuePairsTest, WritesAndResponsesAreNotMixed) {
+  ASSERT_EQ(near.end.Write(1, 0, kLong, Remote(0), RemoteKey()), 0);
+  ASSERT_EQ(near.end.Write(2, 0, kLong, Remote(0), RemoteKey()), 0);
+  ASSERT_EQ(
+      far.end.Read(3, 500'000, kLong, near.end.Address(0), near.end.mr->rkey),
+      0);
+  far.stream.Send(sockets.b.get());
+  near.stream.Receive(sockets.a.get());
+  std::string bytes;
+  std::string part(1 << 20, '\0');
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (bytes.size() < 3 * kLong) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    near.end.RunProtocol();
+    near.stream.Send(sockets.a.get());
+    const ssize_t got =
+        ::recv(sockets.b.get(), part.data(), part.size(), MSG_DONTWAIT);
+    if (got > 0) bytes.append(part, 0, static_cast<size_t>(got));
+  }
+  std::string order;
+  bool begins = true;
+  size_t at = 0;
+  DdpSegment segment;
+  while (ParseSegment(reinterpret_cast<const std::byte*>(bytes.data()) + at,
+                      bytes.size() - at, segment) == nullptr) {
+    const char kind = segment.opcode == RdmapOpcode::kWrite ? 'w' : 'r';
+    if (begins) {
+      order += kind;
+    } else {
+      EXPECT_EQ(kind, order.back()) << "in byte " << segment.offset;
+    }
+    begins = segment.last;
+    at += FpduBytes(segment.header_bytes() + segment.payload_bytes);
+  }
+  EXPECT_EQ(order, "wrw");
 }
 
 }  // namespace

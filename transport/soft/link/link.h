@@ -77,6 +77,9 @@ struct SideWords {
   alignas(64) std::atomic<uint32_t> state;  // LinkState.
   // PathMigration::word(). Beside `state` because both change rarely.
   std::atomic<uint32_t> path;
+  // 1 if this side takes no response between the packets of a WRITE, and no
+  // packet of a WRITE between those of a response.
+  std::atomic<uint32_t> takes_whole;
 };
 
 // Owns one mapping of a link's memory. The side that made it also owns the

@@ -103,6 +103,15 @@ class LinkEnd {
     return peer_->path.load(std::memory_order_acquire);
   }
 
+  // Asks the peer for whole WRITEs and whole responses: see
+  // SideWords::takes_whole. Before SetState(kLinkOpen).
+  void AskForWhole() {
+    own_->takes_whole.store(1, std::memory_order_relaxed);
+  }
+  bool peer_takes_whole() const {
+    return peer_->takes_whole.load(std::memory_order_relaxed) != 0;
+  }
+
   // Asks the peer to ring for `wanted`, a LinkSleep with the flags
   // kBellOfWaiter and kBellRung. Look for work once more after
   // FenceAfterSleep(): what came before the peer knew rings no bell.

@@ -228,6 +228,8 @@ void Relay::StartStream() {
   stream_ = std::make_unique<IwarpStream>(link_, terms_);
   saying_ = hearing_ = {};
   if (!terms_.extended) {
+    // siw, for one, ends a stream in which tagged messages are mixed.
+    link_.AskForWhole();
     link_.SetState(kLinkOpen);
     if (!active_) PassUp({.type = CmMessageType::kReadyToUse});
   }
