@@ -78,6 +78,16 @@ TEST_F(PlainStreamTest, ImmediateDataBehindAWriteIsARequestOfItsOwn) {
   EXPECT_EQ(arrived, expected);
 }
 
+TEST_F(PlainStreamTest, AWriteOfNothingIsNoRequest) {
+  near.Put({.kind = PacketKind::kWrite, .flags = kWhole});
+  near.Put({.kind = PacketKind::kSend, .flags = kWhole, .number = 1}, "x");
+  Run();
+  EXPECT_EQ(near.Executed(), 2u);
+  ASSERT_EQ(arrived.size(), 1u);
+  EXPECT_EQ(arrived[0].payload, "x");
+  EXPECT_EQ(arrived[0].number, 0u);
+}
+
 TEST_F(PlainStreamTest, ASendInSegmentsHasOneOpcode) {
   PutSegments({.kind = PacketKind::kSend}, Pattern(20'000));
   near.stream.Send(sockets.a.get());

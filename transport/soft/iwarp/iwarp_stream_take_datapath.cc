@@ -224,6 +224,12 @@ IwarpStream::Taken IwarpStream::TakeWrite(const DdpSegment& segment,
   if (segment.payload_bytes > kMessageBytesMax - in_.offset) {
     return Break("an RDMA Write of more than 2 GiB");
   }
+  // A Write of nothing names no memory and needs no right. Other kinds of peer
+  // begin or end a stream by it, whatever the queue pair permits.
+  if (!terms_.extended && !in_.open && segment.last &&
+      segment.payload_bytes == 0) {
+    return Taken::kYes;
+  }
   const bool immediate = terms_.extended && segment.immediate_follows;
   Packet packet;
   packet.kind = PacketKind::kWrite;
