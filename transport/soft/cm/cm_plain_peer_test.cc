@@ -30,11 +30,11 @@ constexpr int kPatience = 10'000;
 class PlainPeer {
  public:
   // Connects to a listener and asks for a connection.
-  void Call(uint16_t port) {
+  void Call(uint16_t port, bool of_peers = false) {
     socket_ = base::UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const base::SocketAddress to = OtherHost(port);
     CHECK_EQ(::connect(socket_.get(), to.get(), to.size()), 0);
-    SayMpa(MpaKind::kRequest);
+    SayMpa(MpaKind::kRequest, of_peers);
   }
 
   // Listens, so that OtherHost() with the port that this returns is the peer.
@@ -96,9 +96,10 @@ class PlainPeer {
   }
 
  private:
-  void SayMpa(MpaKind kind) {
+  void SayMpa(MpaKind kind, bool of_peers = false) {
     MpaFrame frame;
     frame.kind = kind;
+    frame.peer_to_peer = frame.first_write = frame.first_read = of_peers;
     frame.inbound_reads = frame.outbound_reads = 2;
     std::array<std::byte, kMpaFrameBytesMax> bytes;
     Say(bytes.data(), EncodeMpa(frame, bytes.data()));
@@ -123,8 +124,8 @@ class PlainPeer {
 
 class CmPlainPeerTest : public testing::Test {
  protected:
-  MpaFrame CallAndAccept() {
-    peer.Call(own.Listen("0.0.0.0:0").port());
+  MpaFrame CallAndAccept(bool of_peers = false) {
+    peer.Call(own.Listen("0.0.0.0:0").port(), of_peers);
     own.TakeRequest();
     own.ExpectOk(own.Accept(""));
     own.Expect(RDMA_CM_EVENT_ESTABLISHED);
@@ -145,6 +146,19 @@ TEST_F(CmPlainPeerTest, TheSideThatWasCalledIsSilentUntilTheCallerHasSpoken) {
   peer.Write({.opcode = RdmapOpcode::kWrite, .tagged = true, .last = true});
   EXPECT_EQ(peer.HearSegment().payload_bytes, 5u);
   EXPECT_EQ(own.Complete(), IBV_WC_SUCCESS);
+}
+
+// What NICs ask for. Nobody has permitted them to write.
+TEST_F(CmPlainPeerTest, ACallerMayBeginWithAWriteOfNothing) {
+  const MpaFrame reply = CallAndAccept(/*of_peers=*/true);
+  EXPECT_TRUE(reply.peer_to_peer && reply.first_write);
+  EXPECT_FALSE(reply.first_read || reply.first_send);
+  peer.Write({.opcode = RdmapOpcode::kWrite,
+              .tagged = true,
+              .last = true,
+              .stag = 0x12345678});
+  own.Send("ready");
+  EXPECT_EQ(peer.HearSegment().payload_bytes, 5u);
 }
 
 // The peer says nothing that could wake it.

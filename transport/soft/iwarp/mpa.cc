@@ -123,6 +123,17 @@ size_t EncodeMpa(const MpaFrame& frame, std::byte* to) {
   return length;
 }
 
+void FitToRequest(const MpaFrame& request, MpaFrame& reply) {
+  reply.revision = request.revision;
+  reply.enhanced = request.enhanced;
+  reply.peer_to_peer = request.peer_to_peer;
+  if (!request.peer_to_peer) return;
+  reply.first_write = request.first_write;
+  reply.first_read = !request.first_write && request.first_read;
+  reply.first_send =
+      !request.first_write && !request.first_read && request.first_send;
+}
+
 // Looks at the key as soon as a byte of it is there, so that a peer that speaks
 // another protocol is found without waiting for more of it.
 MpaResult ParseMpa(absl::Span<const std::byte> bytes, MpaKind kind,

@@ -83,6 +83,13 @@ struct MpaFrame {
 // length. REQUIRES: user_bytes <= kMpaUserBytesMax, depths <= kMpaDepthMax.
 size_t EncodeMpa(const MpaFrame& frame, std::byte* to);
 
+// Makes `reply` one that the sender of `request` understands: it has the
+// revision of the request. If the request is for a connection of peers (RFC
+// 6581), its sender begins with a message that says only that it is ready. The
+// reply chooses that message among those offered: a Write of nothing, else a
+// Read of nothing, else a Send, which takes a receive.
+void FitToRequest(const MpaFrame& request, MpaFrame& reply);
+
 enum class MpaParsed {
   kIncomplete,  // More bytes are needed: `needed` in all.
   kFrame,

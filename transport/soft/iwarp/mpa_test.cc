@@ -196,6 +196,31 @@ TEST(MpaTest, RefusesANewerRevision) {
   EXPECT_EQ(frame.revision, 3u);
 }
 
+TEST(MpaTest, AReplyHasTheRevisionOfItsRequest) {
+  MpaFrame request;
+  request.revision = 1;
+  request.enhanced = false;
+  MpaFrame reply;
+  FitToRequest(request, reply);
+  EXPECT_EQ(reply.revision, 1);
+  EXPECT_FALSE(reply.enhanced || reply.peer_to_peer);
+}
+
+TEST(MpaTest, AReplyChoosesTheCheapestFirstMessage) {
+  MpaFrame request;
+  request.peer_to_peer = true;
+  request.first_send = request.first_read = request.first_write = true;
+  MpaFrame writes;
+  FitToRequest(request, writes);
+  EXPECT_TRUE(writes.peer_to_peer && writes.first_write);
+  EXPECT_FALSE(writes.first_read || writes.first_send);
+  request.first_write = false;
+  MpaFrame reads;
+  FitToRequest(request, reads);
+  EXPECT_TRUE(reads.peer_to_peer && reads.first_read);
+  EXPECT_FALSE(reads.first_write || reads.first_send);
+}
+
 TEST(MpaTest, FindsAnotherProtocolByItsFirstByte) {
   const std::string error =
       "the first bytes are no MPA frame: the peer does not speak iWARP";

@@ -114,8 +114,13 @@ void Relay::SayMpa(const CmMessage& message) {
   }
   std::array<std::byte, kMpaFrameBytesMax> bytes;
   MpaFrame frame = ToMpa(message);
-  // Only who has heard of our kind understands the trailer of a reply.
-  if (!active_ && !terms_.extended) frame.trailer.reset();
+  if (!active_ && !terms_.extended) {
+    // Only a device of our kind understands the trailer of a reply.
+    frame.trailer.reset();
+    MpaFrame heard;
+    ParseMpa(hearing_, MpaKind::kRequest, heard);
+    FitToRequest(heard, frame);
+  }
   const size_t length = EncodeMpa(frame, bytes.data());
   saying_.insert(saying_.end(), bytes.begin(), bytes.begin() + length);
   said_ = true;
