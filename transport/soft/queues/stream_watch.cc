@@ -34,14 +34,24 @@ int StreamWatch::Add(QueuePair* qp, int socket) {
 }
 
 void StreamWatch::Remove(int socket) {
-  if (::epoll_ctl(fd(), EPOLL_CTL_DEL, socket, nullptr) != 0) return;
+  // Fails if nothing is wanted of the socket: then epoll does not have it.
+  ::epoll_ctl(fd(), EPOLL_CTL_DEL, socket, nullptr);
   count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
+// A socket of which nothing is wanted is taken from epoll: one whose connection
+// has ended would be ready whatever it is watched for, and a thread that waits
+// would look at it again and again.
 void StreamWatch::SetInterest(QueuePair* qp, int socket, bool input,
                               bool output) {
+  if (!input && !output) {
+    ::epoll_ctl(fd(), EPOLL_CTL_DEL, socket, nullptr);
+    return;
+  }
   epoll_event event = Event(qp, input, output);
-  ::epoll_ctl(fd(), EPOLL_CTL_MOD, socket, &event);
+  if (::epoll_ctl(fd(), EPOLL_CTL_MOD, socket, &event) != 0) {
+    ::epoll_ctl(fd(), EPOLL_CTL_ADD, socket, &event);
+  }
 }
 
 absl::Span<QueuePair*> StreamWatch::Look(Ready& ready) const {

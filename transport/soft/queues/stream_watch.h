@@ -29,6 +29,7 @@ class StreamWatch {
 
   // Returns 0, or the errno with which the kernel refuses.
   int Add(QueuePair* qp, int socket);
+  // REQUIRES: Add() has taken the socket, which is still open.
   void Remove(int socket);
   // From now on `socket` is ready for these; Add() begins with input.
   void SetInterest(QueuePair* qp, int socket, bool input, bool output);
