@@ -60,8 +60,9 @@ class Step:
                                             for each in entry.arguments]))]
         elif isinstance(entry, Programs):
             script = entry.script.format(**self._words) or (
-                "run_lines --device=%s --address=%s --column=$VM_SHARE/%s.column"
-                % (entry.device, self._words["address"], self.name))
+                "run_lines --device=%s --address=%s "
+                "--column=$VM_SHARE/%s.column" %
+                (entry.device, self._words["address"], self.name))
             lines = ["step %s %d %s/tests/programs/%s "
                      "--results=$VM_SHARE/%s.results" % (
                          self.name, entry.seconds, shlex.quote(REPOSITORY),

@@ -195,8 +195,8 @@ TESTED_ELSEWHERE = {
     "transport/soft/queues/queue_pair.cc": _MESSAGES,
     "transport/soft/queues/completion_ring.cc":
         "tests/conformance/resizing_test.cc",
-    "transport/soft/queues/stream_watch.cc":
-        "transport/soft/remote/relay_test.cc",
+    "transport/soft/cm/network_of_own.cc":
+        "transport/soft/cm/cm_remote_test.cc",
     "transport/soft/connected/driven_link.cc":
         "transport/soft/remote/relay_test.cc",
     "transport/soft/connected/connected_queue_pair_stream.cc":

@@ -148,7 +148,7 @@ TEST_F(CmPlainPeerTest, TheSideThatWasCalledIsSilentUntilTheCallerHasSpoken) {
   EXPECT_EQ(own.Complete(), IBV_WC_SUCCESS);
 }
 
-// What NICs ask for. Nobody has permitted them to write.
+// NICs ask for that. Nobody has permitted them to write.
 TEST_F(CmPlainPeerTest, ACallerMayBeginWithAWriteOfNothing) {
   const MpaFrame reply = CallAndAccept(/*of_peers=*/true);
   EXPECT_TRUE(reply.peer_to_peer && reply.first_write);

@@ -79,7 +79,7 @@ class CmTestEnd {
   ibv_wc_status Complete();
   // Has the next completion wake whoever sleeps at the completion channel.
   void Arm();
-  // The same as Complete(), but sleeps until the next completion after Arm().
+  // As Complete(), but sleeps until the next completion after Arm().
   ibv_wc_status CompleteAsleep();
   // Returns the text of the last receive, up to the first zero byte.
   std::string Received() const { return receive_buffer_.data(); }
