@@ -14,8 +14,6 @@ SOFT = "soft"
 SOFT_TCP = "soft, TCP"
 RXE = "rxe"
 SIW = "siw"
-# The software device on one side, siw on the other.
-SOFT_AND_SIW = "soft and siw"
 
 # Where a server says that it is ready.
 PORT = "port"  # A TCP port, by which the two exchange what they must know.
@@ -277,25 +275,3 @@ _OTHERS = [
 ]
 
 LINES = TOOLS + _RSOCKETS + _SEND + _WRITE + _READ + _ATOMIC + _OTHERS
-
-# What the software device and siw say to each other: see run_between.
-_NOT_BETWEEN = {
-    "rstream -T b": "immediate data, which siw has not",
-    "ib_atomic_lat -R": "atomic operations, which siw has not",
-}
-BETWEEN = [
-    dataclasses.replace(line, reasons=tuple(
-        (SOFT_AND_SIW, _NOT_BETWEEN[title])
-        for title in [line.title] if title in _NOT_BETWEEN))
-    for line in LINES if line.title in (
-        "rping", "rping -P", "ib_send_lat -R", "ib_write_lat -R",
-        "ib_write_bw -R", "ib_read_lat -R", "ib_read_bw -R",
-        *_NOT_BETWEEN)
-] + [
-    _perftest("ib_send_lat", "-R -e"),
-    _perftest("ib_write_bw", "-R -b"),
-    _perftest("ib_read_bw", "-R -b"),
-    _perftest("ib_read_bw", "-R -e"),
-    _perftest("ib_send_bw", "-R", reasons=((
-        SOFT_AND_SIW, "credits, which perftest exchanges on iWARP only"),)),
-]

@@ -35,9 +35,6 @@ class Programs:
     """The programs of tests/programs, each a test of its own."""
     name: str
     seconds: int
-    # Instead of run_lines: another of its scripts, which leaves its counts in a
-    # file of --results.
-    script: str = ""
     no_rnr: bool = False
     device: str = "rxe0"
 
@@ -180,9 +177,6 @@ ON_SIW = [siw(entry) for entry in (
         "StatusTest.*:-" + _MEMORY,)),
     Test(STREAMING, seconds=300, arguments=differing(STREAMING)),
     Programs("programs.siw", seconds=900),
-    # The software device on one side, siw on the other.
-    Programs("between.siw", seconds=900,
-             script="run_between --bin-dir={bin}"),
     Command("hello.siw", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +
             " --listen={address}:0 -- " + HELLO_CLIENT +
             " --target={{address}}", shown=True),
