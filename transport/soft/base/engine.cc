@@ -177,12 +177,18 @@ void Engine::WatchWhenPossible(int fd, std::function<void()> on_readable) {
 }
 
 void Engine::SetInterest(int fd, bool readable, bool writable) {
+  ChangeInterest(
+      fd, (readable ? EPOLLIN | EPOLLRDHUP : 0u) | (writable ? EPOLLOUT : 0u));
+}
+
+void Engine::SetInterestInEnd(int fd) { ChangeInterest(fd, EPOLLRDHUP); }
+
+void Engine::ChangeInterest(int fd, uint32_t interest) {
   const base::MutexLock lock(mutex_);
   const auto found = keys_by_fd_.find(fd);
   CHECK(found != keys_by_fd_.end()) << "descriptor " << fd << " is not watched";
   Descriptor& descriptor = descriptors_.at(found->second);
-  descriptor.interest =
-      (readable ? EPOLLIN | EPOLLRDHUP : 0u) | (writable ? EPOLLOUT : 0u);
+  descriptor.interest = interest;
   // AddToEpoll() uses the interest as soon as the kernel agrees.
   if (!descriptor.in_epoll) return;
   epoll_event event = {};

@@ -111,6 +111,9 @@ class Engine {
   // with reading alone. It is always called for the end of the file and for
   // errors. REQUIRES: `fd` is watched.
   void SetInterest(int fd, bool readable, bool writable);
+  // As SetInterest(), for the end of a stream alone: its callback is called
+  // when the peer has closed it.
+  void SetInterestInEnd(int fd);
 
   // After it returns the callback of `fd` is not running and never will again.
   // A callback may unwatch itself and run on to its end; whoever unwatches it
@@ -165,6 +168,7 @@ class Engine {
   uint64_t Register(int fd, std::function<void()> on_readable)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Unregister(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ChangeInterest(int fd, uint32_t interest);
   void PostAfterRounds(size_t rounds, std::function<void()> task);
   void Wake();
   void WakeForKick();

@@ -90,7 +90,11 @@ void ConnectedQueuePair::RunLocked() {
   if (asleep_ && !AnyQueueArmed() && ++polls_asleep_ >= kPollsToWakeUp) {
     WakeUp();
   }
-  if (Progress()) {
+  if (ABSL_PREDICT_FALSE(driven_.active() && asleep_)) {
+    // The program may sleep after this poll, and the socket would not wake it
+    // for what has been taken from it already.
+    Drain();
+  } else if (Progress()) {
     idle_watch_.End();  // The words that it watches have been dealt with.
   } else {
     WatchIfIdle();

@@ -50,14 +50,14 @@ class DrivenLink {
   // Nobody polls. If nobody waits at the channel either, the driver's own
   // thread moves bytes until WakeUp().
   void Sleep(bool somebody_waits) {
-    driver_->Serve(!watched_ || !somebody_waits);
+    driver_->Serve(!watched_ || !somebody_waits, /*asleep=*/true);
   }
-  void WakeUp() { driver_->Serve(false); }
+  void WakeUp() { driver_->Serve(false, /*asleep=*/false); }
   // The queue pair takes nothing from the link for now, or for good: the driver
   // goes on by itself until Sleep() or WakeUp(), for which the queue pair must
   // be connected.
   void Leave() {
-    driver_->Serve(true);
+    driver_->Serve(true, /*asleep=*/true);
     UpdateInterest(/*connected=*/false);
   }
 

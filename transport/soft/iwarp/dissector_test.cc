@@ -153,7 +153,6 @@ class Conversation {
   void CountAndRefuse() {
     Request({.kind = PacketKind::kCount, .flags = kWhole});
     far_.Execute(number_);
-    far_.stream.Hurry();
     Pass(capture_, 1, far_, near_);
     far_.Put({.kind = PacketKind::kNak,
               .flags = kWhole,

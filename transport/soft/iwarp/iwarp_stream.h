@@ -96,9 +96,10 @@ class IwarpStream {
   // before.
   bool TakeMessage(StreamMessage& message);
 
-  // Makes the next Send() acknowledge at once, if the peer waits for that. For
-  // a user who goes to sleep.
-  void Hurry() { hurry_ = ack_awaited_; }
+  // Whether Send() acknowledges at once what the peer waits for, as it does
+  // from the beginning: for a user who sleeps, and calls again only when there
+  // is something new. Otherwise acknowledgements wait for other bytes to go.
+  void SetHurried(bool hurried) { hurried_ = hurried; }
 
  private:
   static constexpr uint32_t kBatchPackets = 64;
@@ -254,7 +255,7 @@ class IwarpStream {
   // The peer's user waits to hear that a request was executed, since the last
   // acknowledgement.
   bool ack_awaited_ = false;
-  bool hurry_ = false;
+  bool hurried_ = true;
   FixedQueue<StreamMessage, kMessagesMax> said_;
 
   // Incoming.

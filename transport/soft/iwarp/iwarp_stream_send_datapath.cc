@@ -93,21 +93,20 @@ void IwarpStream::Gather() {
 }
 
 // Acknowledgements go along with other bytes. Alone they go if there are many.
-// If the peer's user waits for one, it goes after a while, or when our user is
-// about to sleep.
+// If the peer's user waits for one, it goes after a while, or at once while our
+// user sleeps.
 void IwarpStream::AppendAck() {
   if (!terms_.extended) return;
   idle_calls_ = batch_bytes_ == 0 ? idle_calls_ + 1 : 0;
   if (executed_ == executed_told_) return;
-  const bool late = ack_awaited_ && idle_calls_ >= kAckPatience;
-  if (batch_bytes_ == 0 && !hurry_ && !late &&
-      executed_ - executed_told_ < kAckCount) {
+  const bool due = ack_awaited_ && (hurried_ || idle_calls_ >= kAckPatience);
+  if (batch_bytes_ == 0 && !due && executed_ - executed_told_ < kAckCount) {
     return;
   }
   AppendMessage({.kind = StreamMessage::Kind::kAck, .words = {executed_, 0}});
   executed_told_ = executed_;
   idle_calls_ = 0;
-  hurry_ = ack_awaited_ = false;
+  ack_awaited_ = false;
 }
 
 // Gives the kernel what it takes of the batch. If the connection is lost, the

@@ -37,9 +37,10 @@ class LinkDriver {
   // Whether bytes wait for the socket to have room.
   virtual bool output_blocked() const = 0;
 
-  // Whether the driver's own thread is to move bytes, and to ring for them as
-  // a peer of this host would.
-  virtual void Serve(bool serve) = 0;
+  // `serve` is whether the driver's own thread is to move bytes, and to ring
+  // for them as a peer of this host would; `asleep` whether nobody polls, so
+  // that the peer must not wait for the next call. Both are true at first.
+  virtual void Serve(bool serve, bool asleep) = 0;
 };
 
 }  // namespace verbena::soft

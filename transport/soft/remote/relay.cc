@@ -83,6 +83,7 @@ void Relay::StopDriving() {
   const base::MutexLock lock(mutex_);
   if (!driven_) return;
   driven_ = served_ = false;
+  if (stream_ != nullptr) stream_->SetHurried(true);
   if (ended_) {
     CloseTcp();
   } else {
@@ -90,9 +91,9 @@ void Relay::StopDriving() {
   }
 }
 
-void Relay::Serve(bool serve) {
+void Relay::Serve(bool serve, bool asleep) {
   const base::MutexLock lock(mutex_);
-  if (stream_ != nullptr) stream_->Hurry();
+  if (stream_ != nullptr) stream_->SetHurried(asleep);
   if (served_ == serve) return;
   served_ = serve;
   PumpSoon();
@@ -205,6 +206,8 @@ void Relay::OnTcpReady() {
       const auto* const bytes = reinterpret_cast<const std::byte*>(&preamble_);
       saying_.assign(bytes, bytes + sizeof(preamble_));
     }
+  } else if (!engine_looks()) {
+    peer_closes_ = true;  // The engine is told of nothing else.
   }
   Pump();
 }
@@ -250,7 +253,6 @@ bool Relay::SleepUnlessMoving() {
   if (!link_.attached() || driven_) return false;
   link_.SetSleep(kSleepForAcks);
   LinkEnd::FenceAfterSleep();
-  if (stream_ != nullptr) stream_->Hurry();
   return Greet() || SendStream() ||
          (input_blocked_.load(std::memory_order_relaxed) && ReceiveStream());
 }
@@ -267,12 +269,16 @@ void Relay::UpdateInterest() {
   const bool input = !input_blocked() || finishing_;
   // With nothing to wait for it must not be watched at all: a connection that
   // is broken would call again and again.
-  if (!engine_looks() || (!input && !output)) {
+  if (engine_looks() && !input && !output) {
     UnwatchTcp();
     return;
   }
   WatchTcp();
-  engine_.SetInterest(tcp_.get(), input, output);
+  if (engine_looks()) {
+    engine_.SetInterest(tcp_.get(), input, output);
+  } else {
+    engine_.SetInterestInEnd(tcp_.get());
+  }
 }
 
 // The relay's own side has left. What it left behind is still to be sent.
@@ -287,6 +293,7 @@ void Relay::OnSocketEnded() {
     }
   };
   lingering_name_ = lingering_.Add(end);
+  if (finishing_) lingering_.NoteSent(lingering_name_);
   engine_.StartTimer(kRelayLingerMax, end);
 }
 
@@ -301,9 +308,13 @@ void Relay::HandleEnds() {
     return;
   }
   if (finishing_) return;
-  // Peers of another kind are told of a disconnection by the end alone.
-  const bool leaves = stream_ != nullptr && !terms_.extended &&
-                      (message_.has_value() || OwnNews().state == kLinkClosed);
+  // A disconnection is the end of the stream. Peers of another kind are told of
+  // it by nothing else, and some program of the others may wait for nothing
+  // else.
+  const bool leaves =
+      disconnects_ ||
+      (stream_ != nullptr && !terms_.extended &&
+       (message_.has_value() || OwnNews().state == kLinkClosed));
   if ((socket_ended_ || leaves || rejected_) && saying_.empty() &&
       !output_blocked()) {
     Finish();

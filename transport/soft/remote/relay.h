@@ -95,7 +95,7 @@ class Relay final : public LinkDriver,
   bool output_blocked() const override {
     return output_blocked_.load(std::memory_order_relaxed);
   }
-  void Serve(bool serve) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void Serve(bool serve, bool asleep) override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   Relay(Engine& engine, LingeringRelays& lingering, bool manual, bool active,
@@ -120,9 +120,11 @@ class Relay final : public LinkDriver,
   void OnGarbage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseTcp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the engine's thread is to look at the TCP socket.
+  // Whether the engine's thread is to look at the TCP socket. A queue pair that
+  // drives the relay may be waited for by nobody, so what the connection
+  // manager waits for is not left to it.
   bool engine_looks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !driven_ || served_ || tcp_ended_;
+    return !driven_ || served_ || tcp_ended_ || awaits_ready_ || peer_closes_;
   }
 
   // The greeting (relay_greeting.cc).
@@ -201,6 +203,13 @@ class Relay final : public LinkDriver,
   bool heard_ ABSL_GUARDED_BY(mutex_) = false;
   bool rejected_ ABSL_GUARDED_BY(mutex_) = false;
   IwarpStream::Terms terms_ ABSL_GUARDED_BY(mutex_);
+
+  // The peer's connection manager has yet to say that it is ready.
+  bool awaits_ready_ ABSL_GUARDED_BY(mutex_) = false;
+  // The peer has closed its side; what came before is still to be read.
+  bool peer_closes_ ABSL_GUARDED_BY(mutex_) = false;
+  // A disconnection has been said, behind which nothing goes any more.
+  bool disconnects_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::unique_ptr<IwarpStream> stream_ ABSL_GUARDED_BY(mutex_);
   LinkNews news_told_ ABSL_GUARDED_BY(mutex_);

@@ -232,6 +232,7 @@ void Relay::PassUp(const CmMessage& message, int memory_fd) {
 void Relay::StartStream() {
   stream_ = std::make_unique<IwarpStream>(link_, terms_);
   saying_ = hearing_ = {};
+  awaits_ready_ = !manual_ && !active_ && terms_.extended;
   if (!terms_.extended) {
     // siw, for one, ends a stream in which tagged messages are mixed.
     link_.AskForWhole();

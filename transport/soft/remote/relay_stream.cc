@@ -91,7 +91,9 @@ void Relay::SayNews() {
   if (!message_.has_value()) return;
   StreamMessage said = {.kind = StreamMessage::Kind::kCm};
   std::memcpy(said.cm.data(), &*message_, sizeof(*message_));
-  if (stream_->Say(said)) message_.reset();
+  if (!stream_->Say(said)) return;
+  disconnects_ |= message_->type == CmMessageType::kDisconnect;
+  message_.reset();
 }
 
 // The side that was called sends no FPDU before the caller has (RFC 5044,
@@ -172,6 +174,7 @@ bool Relay::TakeCmMessage(const StreamMessage& said) {
                   message.type != CmMessageType::kDisconnect)) {
     return false;
   }
+  awaits_ready_ = false;
   PassUp(message);
   return true;
 }
