@@ -108,8 +108,7 @@ void ConnectedQueuePair::RunLocked() {
 // those of the receive queue: so there is no watch then.
 void ConnectedQueuePair::WatchIfIdle() {
   if (!Connected() || asleep_ || exchange_.has_unsent() ||
-      &send_cq_ != &recv_cq_ ||
-      (driven_.active() && !driven_.watched_by_polls())) {
+      &send_cq_ != &recv_cq_ || (driven_.active() && !driven_.may_be_idle())) {
     idle_watch_.End();
     return;
   }

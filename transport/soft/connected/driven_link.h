@@ -39,7 +39,11 @@ class DrivenLink {
 
   void Receive() { driver_->Receive(); }
   bool Send() { return driver_->Send(); }
-  bool output_blocked() const { return driver_->output_blocked(); }
+  // Whether polls may leave the queue pair alone until its socket is ready.
+  bool may_be_idle() const {
+    return watched_by_polls() && !driver_->output_blocked() &&
+           !driver_->owes_peer();
+  }
   // Whether polls look at the socket before they run the queue pair.
   bool watched_by_polls() const {
     return watched_ && queue_->queue_pairs().watches_streams();

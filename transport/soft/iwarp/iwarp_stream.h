@@ -100,6 +100,8 @@ class IwarpStream {
   // from the beginning: for a user who sleeps, and calls again only when there
   // is something new. Otherwise acknowledgements wait for other bytes to go.
   void SetHurried(bool hurried) { hurried_ = hurried; }
+  // Whether the peer waits for an acknowledgement, which a later Send() sends.
+  bool owes_acknowledgement() const { return terms_.extended && ack_awaited_; }
 
  private:
   static constexpr uint32_t kBatchPackets = 64;

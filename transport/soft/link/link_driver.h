@@ -36,6 +36,8 @@ class LinkDriver {
   virtual bool input_blocked() const = 0;
   // Whether bytes wait for the socket to have room.
   virtual bool output_blocked() const = 0;
+  // Whether Send() is to be called again though nothing more comes.
+  virtual bool owes_peer() const = 0;
 
   // `serve` is whether the driver's own thread is to move bytes, and to ring
   // for them as a peer of this host would; `asleep` whether nobody polls, so

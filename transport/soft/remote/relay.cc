@@ -20,6 +20,10 @@ using std::chrono::milliseconds;
 constexpr milliseconds kRetryFirst(20);
 constexpr milliseconds kRetryLast(1000);
 
+// How long the engine's thread leaves bytes to a thread that may be on its way:
+// long enough to be woken.
+constexpr milliseconds kPatience(1);
+
 // Turns of one relay before others have theirs.
 constexpr int kTurns = 16;
 
@@ -94,8 +98,9 @@ void Relay::StopDriving() {
 void Relay::Serve(bool serve, bool asleep) {
   const base::MutexLock lock(mutex_);
   if (stream_ != nullptr) stream_->SetHurried(asleep);
-  if (served_ == serve) return;
+  if (served_ == serve && asleep_ == asleep) return;
   served_ = serve;
+  asleep_ = asleep;
   PumpSoon();
 }
 
@@ -207,9 +212,33 @@ void Relay::OnTcpReady() {
       saying_.assign(bytes, bytes + sizeof(preamble_));
     }
   } else if (!engine_looks()) {
-    peer_closes_ = true;  // The engine is told of nothing else.
+    return BePatient();
   }
   Pump();
+}
+
+// Leaves the bytes to the thread that waits at the completion channel, if there
+// is one. The program may as well wait for something else, even for a WRITE
+// into its memory that no completion tells of.
+void Relay::BePatient() {
+  if (patient_) return;
+  patient_ = true;
+  engine_.SetInterest(tcp_.get(), false, false);
+  engine_.StartTimer(kPatience, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    const base::MutexLock lock(self->mutex_);
+    self->patient_ = false;
+    if (self->ended_) return;
+    pollfd waits = {
+        .fd = self->tcp_.get(), .events = POLLIN | POLLRDHUP, .revents = 0};
+    self->takes_over_ = ::poll(&waits, 1, 0) == 1;
+    self->peer_closes_ |=
+        (waits.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+    self->Pump();
+    if (self->ended_ || !std::exchange(self->takes_over_, false)) return;
+    self->UpdateInterest();
+  });
 }
 
 void Relay::OnSocketReady() {
@@ -276,6 +305,8 @@ void Relay::UpdateInterest() {
   WatchTcp();
   if (engine_looks()) {
     engine_.SetInterest(tcp_.get(), input, output);
+  } else if (asleep_ && !patient_) {
+    engine_.SetInterest(tcp_.get(), input, false);
   } else {
     engine_.SetInterestInEnd(tcp_.get());
   }

@@ -144,6 +144,7 @@ void Relay::NoteStream() {
   input_blocked_.store(stream_->no_room() || stream_->ended(),
                        std::memory_order_relaxed);
   output_blocked_.store(stream_->has_unsent(), std::memory_order_relaxed);
+  owes_peer_.store(stream_->owes_acknowledgement(), std::memory_order_relaxed);
 }
 
 // A correct peer says nothing twice, and nothing more once it has closed.
