@@ -101,7 +101,10 @@ class IwarpStream {
   // is something new. Otherwise acknowledgements wait for other bytes to go.
   void SetHurried(bool hurried) { hurried_ = hurried; }
   // Whether the peer waits for an acknowledgement, which a later Send() sends.
-  bool owes_acknowledgement() const { return terms_.extended && ack_awaited_; }
+  bool owes_acknowledgement() const {
+    return terms_.extended &&
+           static_cast<int32_t>(awaited_ - executed_told_) > 0;
+  }
 
  private:
   static constexpr uint32_t kBatchPackets = 64;
@@ -254,9 +257,9 @@ class IwarpStream {
   uint32_t executed_ = 0;  // Requests of the peer.
   uint32_t executed_told_ = 0;
   uint32_t idle_calls_ = 0;
-  // The peer's user waits to hear that a request was executed, since the last
-  // acknowledgement.
-  bool ack_awaited_ = false;
+  // The peer's user waits to hear that the requests before this number were
+  // executed.
+  uint32_t awaited_ = 0;
   bool hurried_ = true;
   FixedQueue<StreamMessage, kMessagesMax> said_;
 

@@ -99,14 +99,14 @@ void IwarpStream::AppendAck() {
   if (!terms_.extended) return;
   idle_calls_ = batch_bytes_ == 0 ? idle_calls_ + 1 : 0;
   if (executed_ == executed_told_) return;
-  const bool due = ack_awaited_ && (hurried_ || idle_calls_ >= kAckPatience);
+  const bool due =
+      owes_acknowledgement() && (hurried_ || idle_calls_ >= kAckPatience);
   if (batch_bytes_ == 0 && !due && executed_ - executed_told_ < kAckCount) {
     return;
   }
   AppendMessage({.kind = StreamMessage::Kind::kAck, .words = {executed_, 0}});
   executed_told_ = executed_;
   idle_calls_ = 0;
-  ack_awaited_ = false;
 }
 
 // Gives the kernel what it takes of the batch. If the connection is lost, the

@@ -155,7 +155,7 @@ IwarpStream::Taken IwarpStream::PutCounted(const Packet& packet) {
 // A request with these flags has come whole.
 void IwarpStream::CloseReceived(uint8_t flags) {
   in_ = {.number = in_.number + 1};
-  if ((flags & kPacketUnhurried) == 0) ack_awaited_ = true;
+  if ((flags & kPacketUnhurried) == 0) awaited_ = in_.number;
 }
 
 IwarpStream::Taken IwarpStream::TakeSend(const DdpSegment& segment,
