@@ -352,7 +352,7 @@ void ConnectionHandshake::HandleEnd(CmEndpoint& endpoint,
   if (endpoint.qp != nullptr) {
     ConnectedQueuePair& queue_pair = *ConnectedQueuePair::From(endpoint.qp);
     if (state == CmState::kClosed) {
-      queue_pair.OnPeerLeft();
+      queue_pair.OnManualLinkEnd();
     } else {
       queue_pair.OnPeerGone();
     }

@@ -47,7 +47,11 @@ ConnectedQueuePair::~ConnectedQueuePair() {
 void ConnectedQueuePair::AttachLink(LinkMemory memory, LinkSide side,
                                     int socket_fd,
                                     std::shared_ptr<LinkDriver> driver) {
-  if (finder_ != nullptr) finder_->RefuseOffers();
+  if (finder_ != nullptr) {
+    finder_->RefuseOffers();
+    // A program of others: the driver's own thread goes on moving its bytes.
+    driver.reset();
+  }
   UseLink(std::move(memory), side, socket_fd, std::move(driver));
 }
 
@@ -155,24 +159,6 @@ void ConnectedQueuePair::OnPeerGone() {
   if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR) return;
   GiveUp();
   EnterError();
-}
-
-// A NIC's queue pair stays as it is until its program acts. The program may not
-// have read the event yet, and must not find its receives flushed before that.
-// Requests that wait for an answer would only fail later.
-void ConnectedQueuePair::OnPeerLeft() {
-  bool waits = false;
-  {
-    BiasedLock::Guard polls(polling_lock());
-    BiasedLock::Guard lock(lock_);
-    if (Connected()) Drain();
-    waits = requester().has_unfinished();
-  }
-  if (waits) {
-    OnPeerGone();
-  } else {
-    OnManualLinkEnd();
-  }
 }
 
 // Runs on the engine's thread, which must not block: whoever holds the mutex

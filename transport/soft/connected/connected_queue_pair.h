@@ -85,12 +85,11 @@ class ConnectedQueuePair final : public QueuePair {
   // what is outstanding with IBV_WC_RETRY_EXC_ERR and enters ERR.
   void OnPeerGone();
 
-  // As OnPeerGone(), but the peer has said before that it disconnects. Without
-  // outstanding requests the queue pair goes on without a link.
-  void OnPeerLeft();
-
-  // The socket of a link that was made manually has reached its end. Delivers
-  // what the peer had sent before; then the queue pair goes on without a link.
+  // The socket of a link that was made manually has reached its end, or the
+  // peer had said before that it disconnects: its program may not have read
+  // that yet. Delivers what the peer had sent before; then the queue pair goes
+  // on without a link, as on a NIC, and what waits for an answer runs out of
+  // retries.
   void OnManualLinkEnd();
 
   // As AttachLink(), for a link that was made manually.

@@ -232,9 +232,9 @@ void ManualLinks::TakeTcpOffer(const LinkOffer& offer, ForeignFd tcp) {
   if (own == nullptr) return;
   const ManualPeer peer = {.number = caller->preamble.from,
                            .host = caller->address};
-  own->set_driver(network_.Accept(
+  network_.Accept(
       std::move(tcp), /*manual=*/true,
-      {relays->TakeMemory(), LinkSide::kFirst, relays->TakeSocket()}));
+      {relays->TakeMemory(), LinkSide::kFirst, relays->TakeSocket()});
   Keep(offer.to, peer, std::move(own));
 }
 
@@ -250,9 +250,9 @@ std::unique_ptr<ManualLink> ManualLinks::ConnectToHost(uint32_t own,
   TcpPreamble preamble;
   preamble.from = own;
   preamble.to = peer.number;
-  mine->set_driver(network_.Connect(
+  network_.Connect(
       peer.source, peer.host, preamble,
-      {relays->TakeMemory(), LinkSide::kSecond, relays->TakeSocket()}));
+      {relays->TakeMemory(), LinkSide::kSecond, relays->TakeSocket()});
   return std::move(mine);
 }
 
