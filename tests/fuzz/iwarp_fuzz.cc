@@ -142,22 +142,12 @@ class IwarpFuzzer {
   }
 
   uint32_t PayloadBytes(RdmapOpcode opcode) {
-    switch (opcode) {
-      case RdmapOpcode::kReadRequest:
-        return ReadRequestBody::kBytes;
-      case RdmapOpcode::kAtomicRequest:
-        return AtomicRequestBody::kBytes;
-      case RdmapOpcode::kAtomicResponse:
-        return AtomicResponseBody::kBytes;
-      case RdmapOpcode::kImmediate:
-      case RdmapOpcode::kImmediateSolicited:
-        return kImmediateBytes;
-      case RdmapOpcode::kExtended:
-        return input_.Bool() ? StreamMessage::kBytesMax
-                             : StreamMessage::kHeadBytes;
-      default:
-        return std::min<uint32_t>(input_.Take<uint16_t>(), 65'000);
+    if (const uint32_t bytes = BodyBytes(opcode); bytes != 0) return bytes;
+    if (opcode == RdmapOpcode::kExtended) {
+      return input_.Bool() ? StreamMessage::kBytesMax
+                           : StreamMessage::kHeadBytes;
     }
+    return std::min<uint32_t>(input_.Take<uint16_t>(), 65'000);
   }
 
   // Has the queue pair take what is in its ring.

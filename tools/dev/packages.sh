@@ -32,7 +32,7 @@ OBSERVING_PACKAGES=(libcivetweb-dev prometheus-cpp-dev)
 BROWSER_PACKAGES=(chromium)
 # The profiler that counts the instructions of a call.
 TRACE_PACKAGES=(valgrind)
-# What reads captures of the software device's connections, for their test.
+# Reads captures of the software device's connections, for their test.
 CAPTURE_PACKAGES=(tshark)
 FORMAT_PACKAGES=(clang-format git)
 # The headers are for a plugin of clang-tidy.

@@ -83,7 +83,6 @@ class SubchannelConnections {
 
   // Begins an attempt. REQUIRES: there is no current() and no attempt.
   void Begin(std::vector<Endpoint> endpoints);
-  bool trying() const { return attempt_.has_value(); }
 
   // Looks what has become of each connection. Call it until it says kNothing.
   Change Look();

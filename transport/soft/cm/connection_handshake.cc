@@ -352,7 +352,7 @@ void ConnectionHandshake::HandleEnd(CmEndpoint& endpoint,
   if (endpoint.qp != nullptr) {
     ConnectedQueuePair& queue_pair = *ConnectedQueuePair::From(endpoint.qp);
     if (state == CmState::kClosed) {
-      queue_pair.OnManualLinkEnd();
+      queue_pair.OnLinkEnd();
     } else {
       queue_pair.OnPeerGone();
     }

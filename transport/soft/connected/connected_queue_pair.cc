@@ -185,7 +185,7 @@ void ConnectedQueuePair::UseAwaitedLink() {
 // posted, and what was sent ends when its retries are exceeded. So it does
 // here, even though we know: other queue pairs may have news from the same peer
 // that is still under way, and must not come behind that.
-void ConnectedQueuePair::OnManualLinkEnd() {
+void ConnectedQueuePair::OnLinkEnd() {
   std::optional<LinkMemory> memory;  // Kept until the locks are released.
   {
     BiasedLock::Guard polls(polling_lock());

@@ -90,7 +90,7 @@ class ConnectedQueuePair final : public QueuePair {
   // that yet. Delivers what the peer had sent before; then the queue pair goes
   // on without a link, as on a NIC, and what waits for an answer runs out of
   // retries.
-  void OnManualLinkEnd();
+  void OnLinkEnd();
 
   // As AttachLink(), for a link that was made manually.
   void UseLink(LinkMemory memory, LinkSide side, int socket_fd,
@@ -261,7 +261,7 @@ class ConnectedQueuePair final : public QueuePair {
   ReceiveSource receives_ ABSL_GUARDED_BY(lock_);
   PacketExchange exchange_ ABSL_GUARDED_BY(lock_);
   DrivenLink driven_ ABSL_GUARDED_BY(lock_);
-  // The socket is ready, or polls do not look at it.
+  // A poll, or a thread that waited, has found the socket ready.
   bool stream_ready_ ABSL_GUARDED_BY(lock_) = false;
   // The last pass has not sent all that the socket had room for.
   bool stream_unfinished_ ABSL_GUARDED_BY(lock_) = false;

@@ -1,5 +1,5 @@
-// A queue pair whose peer is on another host: it moves the bytes of its link
-// itself, wherever it looks at the link.
+// A queue pair that drives its link to another host: it moves the bytes itself,
+// wherever it looks at the link.
 
 #include "transport/soft/connected/connected_queue_pair.h"
 

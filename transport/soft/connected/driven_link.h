@@ -22,7 +22,7 @@ class DrivenLink {
   DrivenLink& operator=(const DrivenLink&) = delete;
 
   // Whether the queue pair drives its link itself. If not, its peer is on this
-  // host, or the driver still looks for it.
+  // host, the driver still looks for it, or there is no driver.
   bool active() const { return active_; }
 
   // From now on `driver` carries the link of `qp`. With `watch` the socket is

@@ -78,6 +78,22 @@ struct DdpSegment {
   }
 };
 
+// Whether messages of this opcode carry data of any length, in any number of
+// segments.
+inline bool CarriesData(RdmapOpcode opcode) {
+  switch (opcode) {
+    case RdmapOpcode::kWrite:
+    case RdmapOpcode::kReadResponse:
+    case RdmapOpcode::kSend:
+    case RdmapOpcode::kSendInvalidate:
+    case RdmapOpcode::kSendSolicited:
+    case RdmapOpcode::kSendSolicitedInvalidate:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Bytes of an FPDU whose length field has that value.
 inline constexpr size_t FpduBytes(uint32_t length) {
   return ((kFpduLengthBytes + length + 3) & ~size_t{3}) + kCrcBytes;
@@ -158,6 +174,23 @@ struct TerminateBody {
   // Says the codes in words.
   const char* text() const;
 };
+
+// Payload bytes of a message that always has so many; 0 if they vary.
+inline uint32_t BodyBytes(RdmapOpcode opcode) {
+  switch (opcode) {
+    case RdmapOpcode::kReadRequest:
+      return ReadRequestBody::kBytes;
+    case RdmapOpcode::kAtomicRequest:
+      return AtomicRequestBody::kBytes;
+    case RdmapOpcode::kAtomicResponse:
+      return AtomicResponseBody::kBytes;
+    case RdmapOpcode::kImmediate:
+    case RdmapOpcode::kImmediateSolicited:
+      return kImmediateBytes;
+    default:
+      return 0;
+  }
+}
 
 // Big-endian numbers at any address.
 inline void StoreBig16(std::byte* to, uint16_t value) {

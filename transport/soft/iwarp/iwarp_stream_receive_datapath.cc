@@ -26,20 +26,6 @@ size_t TrailerBytes(const DdpSegment& segment) {
   return FpduBytes(length) - kFpduLengthBytes - length;
 }
 
-bool CarriesData(RdmapOpcode opcode) {
-  switch (opcode) {
-    case RdmapOpcode::kWrite:
-    case RdmapOpcode::kReadResponse:
-    case RdmapOpcode::kSend:
-    case RdmapOpcode::kSendInvalidate:
-    case RdmapOpcode::kSendSolicited:
-    case RdmapOpcode::kSendSolicitedInvalidate:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 // Takes what waits, reads once, and takes what has come whole. While something

@@ -21,23 +21,6 @@ bool Invalidates(RdmapOpcode opcode) {
          opcode == RdmapOpcode::kSendSolicitedInvalidate;
 }
 
-// Payload bytes of a message that always has so many; 0 if they vary.
-uint32_t BodyBytes(RdmapOpcode opcode) {
-  switch (opcode) {
-    case RdmapOpcode::kReadRequest:
-      return ReadRequestBody::kBytes;
-    case RdmapOpcode::kAtomicRequest:
-      return AtomicRequestBody::kBytes;
-    case RdmapOpcode::kAtomicResponse:
-      return AtomicResponseBody::kBytes;
-    case RdmapOpcode::kImmediate:
-    case RdmapOpcode::kImmediateSolicited:
-      return kImmediateBytes;
-    default:
-      return 0;
-  }
-}
-
 constexpr uint8_t kWhole = kPacketFirst | kPacketLast;
 
 }  // namespace
@@ -46,17 +29,7 @@ constexpr uint8_t kWhole = kPacketFirst | kPacketLast;
 // again later, so nothing is noted before there is.
 IwarpStream::Taken IwarpStream::TakeSegment(const DdpSegment& segment,
                                             const std::byte* payload) {
-  switch (segment.opcode) {
-    case RdmapOpcode::kWrite:
-    case RdmapOpcode::kReadResponse:
-    case RdmapOpcode::kSend:
-    case RdmapOpcode::kSendInvalidate:
-    case RdmapOpcode::kSendSolicited:
-    case RdmapOpcode::kSendSolicitedInvalidate:
-      return TakeData(segment, payload);
-    default:
-      break;
-  }
+  if (CarriesData(segment.opcode)) return TakeData(segment, payload);
   if (!segment.last || segment.offset != 0) {
     return Break("a message of RDMAP opcode %u in several segments",
                  static_cast<unsigned>(segment.opcode));

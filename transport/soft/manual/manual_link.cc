@@ -63,7 +63,7 @@ void ManualLink::OnReadable() {
     queue_pair_->OnDoorbell();
   } else if (message.length == 0 || message.error != EAGAIN) {
     engine_->Unwatch(socket_.get());
-    queue_pair_->OnManualLinkEnd();
+    queue_pair_->OnLinkEnd();
   }
 }
 

@@ -46,7 +46,7 @@ class ManualLink {
   // anything into the socket.
   void set_received() { received_ = true; }
 
-  // For a link to another host: what carries it.
+  // For tests: has the queue pair drive what carries its link.
   void set_driver(std::shared_ptr<LinkDriver> driver) {
     driver_ = std::move(driver);
   }

@@ -76,7 +76,6 @@ class CompletionChannel final : public ibv_comp_channel {
     void Ring(int count);
     bool TakeSignal() override;
     bool TakeRing(const WaiterBell::Ring& ring);
-    bool Wait();
     bool Answer(const WaiterBell::Ring& ring) ABSL_LOCKS_EXCLUDED(mutex_);
     // Whether a socket was ready, and whether that has raised an event.
     enum class Answered { kNothing, kNoEvent, kEvent };

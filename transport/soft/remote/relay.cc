@@ -118,6 +118,15 @@ bool Relay::Send() {
   return moved;
 }
 
+std::function<void()> Relay::Later(void (Relay::*step)()) {
+  return [weak = weak_from_this(), step] {
+    if (const auto self = weak.lock()) {
+      const base::MutexLock lock(self->mutex_);
+      ((*self).*step)();
+    }
+  };
+}
+
 void Relay::PumpSoon() {
   engine_.Post([self = shared_from_this()] {
     const base::MutexLock lock(self->mutex_);
@@ -188,12 +197,7 @@ void Relay::OnConnectFailed(int error) {
   const milliseconds delay =
       std::min(kRetryFirst * (1 << std::min(failures_, 10)), kRetryLast);
   ++failures_;
-  engine_.StartTimer(delay, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) {
-      const base::MutexLock lock(self->mutex_);
-      self->TryConnect();
-    }
-  });
+  engine_.StartTimer(delay, Later(&Relay::TryConnect));
 }
 
 void Relay::OnTcpReady() {
@@ -224,21 +228,18 @@ void Relay::BePatient() {
   if (patient_) return;
   patient_ = true;
   engine_.SetInterest(tcp_.get(), false, false);
-  engine_.StartTimer(kPatience, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
-    const base::MutexLock lock(self->mutex_);
-    self->patient_ = false;
-    if (self->ended_) return;
-    pollfd waits = {
-        .fd = self->tcp_.get(), .events = POLLIN | POLLRDHUP, .revents = 0};
-    self->takes_over_ = ::poll(&waits, 1, 0) == 1;
-    self->peer_closes_ |=
-        (waits.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
-    self->Pump();
-    if (self->ended_ || !std::exchange(self->takes_over_, false)) return;
-    self->UpdateInterest();
-  });
+  engine_.StartTimer(kPatience, Later(&Relay::TakeOver));
+}
+
+void Relay::TakeOver() {
+  patient_ = false;
+  if (ended_) return;
+  pollfd waits = {.fd = tcp_.get(), .events = POLLIN | POLLRDHUP, .revents = 0};
+  takes_over_ = ::poll(&waits, 1, 0) == 1;
+  peer_closes_ |= (waits.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  Pump();
+  if (ended_ || !std::exchange(takes_over_, false)) return;
+  UpdateInterest();
 }
 
 void Relay::OnSocketReady() {
@@ -317,12 +318,7 @@ void Relay::OnSocketEnded() {
   if (socket_ended_) return;
   socket_ended_ = true;
   engine_.Unwatch(socket_.get());
-  const auto end = [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) {
-      const base::MutexLock lock(self->mutex_);
-      self->End();
-    }
-  };
+  const std::function<void()> end = Later(&Relay::End);
   lingering_name_ = lingering_.Add(end);
   if (finishing_) lingering_.NoteSent(lingering_name_);
   engine_.StartTimer(kRelayLingerMax, end);

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -110,11 +111,14 @@ class Relay final : public LinkDriver,
   void OnConnectFailed(int error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnTcpReady() ABSL_LOCKS_EXCLUDED(mutex_);
   void BePatient() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnSocketReady() ABSL_LOCKS_EXCLUDED(mutex_);
   void WatchTcp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnwatchTcp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Pump() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PumpSoon();
+  // Takes the lock and calls `step`, if the relay is still there.
+  std::function<void()> Later(void (Relay::*step)());
   bool SleepUnlessMoving() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UpdateInterest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnSocketEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -148,6 +152,7 @@ class Relay final : public LinkDriver,
 
   // The stream (relay_stream.cc).
   void ReadSocket() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ResumeSocket() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnMessage(CmReceived& received) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   LinkNews OwnNews() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SayNews() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -39,13 +39,7 @@ void Relay::ReadSocket() {
         break;
       case CmReceived::Kind::kLater:
         socket_paused_ = true;
-        engine_.StartTimer(kSocketPause, [weak = weak_from_this()] {
-          if (const auto self = weak.lock()) {
-            const base::MutexLock lock(self->mutex_);
-            self->socket_paused_ = false;
-            self->Pump();
-          }
-        });
+        engine_.StartTimer(kSocketPause, Later(&Relay::ResumeSocket));
         return;
       case CmReceived::Kind::kGarbage:
       case CmReceived::Kind::kEnd:
@@ -53,6 +47,11 @@ void Relay::ReadSocket() {
         break;
     }
   }
+}
+
+void Relay::ResumeSocket() {
+  socket_paused_ = false;
+  Pump();
 }
 
 void Relay::OnMessage(CmReceived& received) {
