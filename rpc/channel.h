@@ -76,6 +76,7 @@ class Channel {
   bool WaitForConnected(absl::Time deadline);
 
   // The device in use: "soft", "rxe0". Empty while there is no connection.
+  // GetMetrics() tells what carries the data, since when, and why.
   std::string device() const;
 
   // Returns the channel's counters and its present state: see rpc/metrics.h.

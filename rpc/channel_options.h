@@ -14,6 +14,14 @@ namespace verbena {
 
 class ClientInterceptorFactory;  // rpc/client_interceptor.h
 
+// The networks that may carry a channel's data between two hosts. Within a
+// host, TCP stands for shared memory.
+enum class Fabric {
+  kAny,   // RDMA where it leads to the server and works, else TCP.
+  kRdma,  // RDMA alone.
+  kTcp,   // TCP alone.
+};
+
 // A value out of range makes every call on the channel fail with
 // INVALID_ARGUMENT, in words that name the field.
 struct ChannelOptions {
@@ -24,6 +32,23 @@ struct ChannelOptions {
   // device that is not there, or that does not lead to the server, makes calls
   // fail with FAILED_PRECONDITION.
   std::string device;
+
+  // With kAny the environment variable VERBENA_FABRIC decides, if it is set to
+  // "rdma" or "tcp". Without either, a channel tries RDMA first where a device
+  // routes to the server, and TCP beside it after a quarter of a second, and
+  // takes whichever is ready. A connection that is lost is followed by one of
+  // the other kind. ChannelMetrics::fabric tells which kind is in use and why.
+  // If no RDMA device routes to the server, calls of a channel with kRdma fail
+  // with UNAVAILABLE. If `device` names a device of the other kind, they fail
+  // with FAILED_PRECONDITION. A channel whose `device` is set never changes to
+  // the other kind.
+  Fabric fabric = Fabric::kAny;
+
+  // For how long after a failure of RDMA new connections go by TCP at once, and
+  // how often a channel over TCP tries RDMA again, where that may lead to the
+  // server. When RDMA is ready, new calls go that way; the old connection ends
+  // with its last call.
+  absl::Duration rdma_retry_interval = absl::Seconds(10);
 
   // Largest serialised message in bytes, of each direction; at most 2 GiB - 1,
   // for which -1 stands, too. A longer one ends its call with

@@ -26,6 +26,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
+
 namespace verbena {
 
 // A histogram of the latency of calls. Every call is timed but in two cases:
@@ -146,8 +148,14 @@ struct ServerMetrics {
 // The result of Channel::GetMetrics().
 struct ChannelMetrics {
   std::string target;
-  std::string device;  // Empty while there is no connection.
   bool connected = false;
+  // The way of the connection; all are empty while there is none. `fabric` is
+  // "rdma", "tcp", or "shm", the shared memory of this host. `fabric_reason`
+  // says to people why it is that one.
+  std::string device;
+  std::string fabric;
+  std::string fabric_reason;
+  absl::Time fabric_since = absl::InfinitePast();
   std::vector<MethodMetrics> methods;  // The methods that were called.
   // Calls that were started again by the channel, because a server had
   // certainly not processed them.

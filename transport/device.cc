@@ -87,10 +87,11 @@ absl::Status CheckDevice(absl::string_view wanted_device) {
       " asks for; this machine has: ", absl::StrJoin(names, ", ")));
 }
 
+bool IsRdma(const Provider& provider) { return &provider == &SystemProvider(); }
+
 const Provider* FallbackFor(const Provider& provider,
                             absl::string_view wanted_device) {
-  const bool falls_back =
-      wanted_device.empty() && &provider == &SystemProvider();
+  const bool falls_back = wanted_device.empty() && IsRdma(provider);
   return falls_back ? &soft::SoftProvider() : nullptr;
 }
 

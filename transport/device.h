@@ -34,6 +34,9 @@ absl::Status CheckDevice(absl::string_view wanted_device);
 const Provider& ChooseProvider(const base::SocketAddress& address,
                                absl::string_view wanted_device);
 
+// Whether the provider is the one of RDMA devices.
+bool IsRdma(const Provider& provider);
+
 // The provider that reaches over TCP what `provider`, the choice for an
 // address, reaches over RDMA: null if a device is wanted, or if it is TCP
 // already.

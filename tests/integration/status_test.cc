@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/wrappers.pb.h"
 #include "gtest/gtest.h"
+#include "rpc/metrics.h"
 #include "rpc/support/stub_support.h"
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/test_service.h"
@@ -429,6 +430,12 @@ TEST_F(StatusTest, BothSidesKnowEachOtherAndTheDevice) {
     EXPECT_EQ(channel_->device(), wanted);
     EXPECT_EQ(reply.device(), wanted);
   }
+  const ChannelMetrics metrics = channel_->GetMetrics();
+  EXPECT_EQ(metrics.device, channel_->device());
+  EXPECT_EQ(metrics.fabric == "rdma", metrics.device != "soft");
+  EXPECT_NE(metrics.fabric_reason, "");
+  EXPECT_LE(metrics.fabric_since, absl::Now());
+  EXPECT_GT(metrics.fabric_since, absl::Now() - absl::Hours(1));
 }
 
 }  // namespace

@@ -138,7 +138,11 @@ void RecordPeer(const Options& options,
         "run both as one user, or set VERBENA_SOFT_PEERS at the end that does "
         "not trust the user of the other";
   }
-  Record("peer", result.ok() ? absl::StrCat(to, " via ", result->device()) : to,
+  Record("peer",
+         result.ok() ? absl::StrCat(to, " via ", result->device(), " (",
+                                    result->fabric(), ": ",
+                                    result->fabric_reason(), ")")
+                     : to,
          result, mend, report);
 }
 

@@ -17,6 +17,7 @@
 #include "rpc/channel.h"
 #include "rpc/channel_options.h"
 #include "rpc/client_context.h"
+#include "rpc/metrics.h"
 #include "rpc/server.h"
 #include "rpc/server_builder.h"
 #include "rpc/services/health_service.h"
@@ -62,7 +63,10 @@ absl::StatusOr<Measurement> Measure(const std::string& device,
   Measurement result;
   ASSIGN_OR_RETURN(const absl::Duration first, TimeCall(stub, options, {}));
   result.set_connect_us(absl::ToDoubleMicroseconds(first));
-  result.set_device(channel->device());
+  const ChannelMetrics metrics = channel->GetMetrics();
+  result.set_device(metrics.device);
+  result.set_fabric(metrics.fabric);
+  result.set_fabric_reason(metrics.fabric_reason);
   result.set_target(target);
   std::vector<absl::Duration> times;
   for (int i = 0; i < options.calls; ++i) {

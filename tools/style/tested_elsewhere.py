@@ -70,7 +70,6 @@ TESTED_ELSEWHERE = {
     "rpc/support/stream_reactor.cc": "rpc/internal/stream/reactions_test.cc",
     "rpc/internal/server/handler_stream.cc": _STREAMING,
     "transport/streams/open_streams_datapath.cc": _STREAMING,
-    "rpc/internal/client/resolution.cc": "tests/integration/lifecycle_test.cc",
     "rpc/internal/client/shared_pollers.cc": (
         "tests/integration/channels_test.cc"),
     "rpc/internal/client/shared_poller.cc": _END_TO_END,

@@ -23,6 +23,7 @@
 #include "grpc/health/v1/health.verbena.h"
 #include "rpc/client_context.h"
 #include "rpc/metadata.h"
+#include "rpc/metrics.h"
 #include "tools/verbena/json_call.h"
 #include "tools/verbena/schema.h"
 #include "tools/verbena/shown_text.h"
@@ -283,9 +284,10 @@ int Ping(const Options& options, int count) {
       return Fail(status);
     }
     if (i == 0) {
+      const ChannelMetrics metrics = options.channel->GetMetrics();
       std::cout << absl::StrFormat(
-          "connected to %s via %s, and had an answer, in %.1f us\n",
-          context.peer(), options.channel->device(),
+          "connected to %s via %s (%s: %s), and had an answer, in %.1f us\n",
+          context.peer(), metrics.device, metrics.fabric, metrics.fabric_reason,
           absl::ToDoubleMicroseconds(time));
       continue;
     }

@@ -59,9 +59,7 @@ ChannelImpl::~ChannelImpl() { SharedPollers::OfProcess().Leave(&poller_); }
 ChannelMetrics ChannelImpl::Metrics() {
   ChannelMetrics metrics;
   metrics.target = subchannel_.target();
-  metrics.device = subchannel_.device();
-  metrics.connected =
-      subchannel_.state(/*try_to_connect=*/false) == ChannelState::kReady;
+  subchannel_.Describe(&metrics);
   metrics.methods = calls_.MethodsSnapshot();
   metrics.retries = calls_.retries();
   metrics.connects = subchannel_.connects();

@@ -75,6 +75,8 @@ absl::Status Check(const ChannelOptions& options) {
   RETURN_IF_ERROR(CheckPositive("memory_idle_time", options.memory_idle_time));
   RETURN_IF_ERROR(CheckPositive("connect_timeout", options.connect_timeout));
   RETURN_IF_ERROR(CheckPositive("initial_backoff", options.initial_backoff));
+  RETURN_IF_ERROR(
+      CheckPositive("rdma_retry_interval", options.rdma_retry_interval));
   if (options.max_backoff < options.initial_backoff) {
     return Invalid("max_backoff", absl::FormatDuration(options.max_backoff),
                    "at least initial_backoff");

@@ -1,15 +1,71 @@
 #include "rpc/internal/client/resolution.h"
 
+#include <cstdlib>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "transport/base/status_macros.h"
 #include "transport/device.h"
 
 namespace verbena::internal {
+namespace {
+
+constexpr char kFabricVariable[] = "VERBENA_FABRIC";
+
+// The option wins over the environment.
+absl::StatusOr<Fabric> WantedFabric(Fabric option) {
+  const char* const variable = std::getenv(kFabricVariable);
+  if (option != Fabric::kAny || variable == nullptr) return option;
+  const absl::string_view text = variable;
+  if (text.empty() || text == "any") return Fabric::kAny;
+  if (text == "rdma") return Fabric::kRdma;
+  if (text == "tcp") return Fabric::kTcp;
+  return absl::FailedPreconditionError(
+      absl::StrCat(kFabricVariable, " is \"", text,
+                   "\", but must be \"any\", \"rdma\" or \"tcp\""));
+}
+
+absl::Status Contradicts(absl::string_view device, absl::string_view fabric) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("the device \"", device, "\" is asked for, but also only ",
+                   fabric, ", by ChannelOptions::fabric or ", kFabricVariable));
+}
+
+// The device to look for if only `fabric` may be used.
+absl::StatusOr<std::string> DeviceFor(Fabric fabric,
+                                      const std::string& wanted) {
+  const bool soft = wanted == transport::kSoftDevice;
+  if (fabric == Fabric::kRdma && soft) return Contradicts(wanted, "RDMA");
+  if (fabric != Fabric::kTcp) return wanted;
+  if (!soft && !wanted.empty()) return Contradicts(wanted, "TCP");
+  return std::string(transport::kSoftDevice);
+}
+
+absl::Status NoRoute(absl::string_view target) {
+  return absl::UnavailableError(absl::StrCat(
+      "no RDMA device of this machine routes to ", target,
+      ", and ChannelOptions::fabric or ", kFabricVariable,
+      " wants RDMA alone; rdma_doctor --peer=", target, " may say why"));
+}
+
+absl::string_view Why(Fabric fabric, absl::string_view device,
+                      const Resolution::Endpoint& endpoint) {
+  if (fabric == Fabric::kRdma) return "RDMA alone is asked for";
+  if (!device.empty()) return "the device is asked for";
+  if (fabric == Fabric::kTcp) return "TCP alone is asked for";
+  if (endpoint.is_rdma) return "an RDMA device routes there";
+  if (endpoint.is_cheap) return "the server is on this host";
+  return "no RDMA device routes there";
+}
+
+}  // namespace
 
 Resolution* Resolution::Start(SharedPoller* poller, std::string target,
-                              std::string device,
+                              std::string device, Fabric fabric,
                               std::function<void(Result)> on_done) {
   auto* const resolution = new Resolution(
-      poller, std::move(target), std::move(device), std::move(on_done));
+      poller, std::move(target), std::move(device), fabric, std::move(on_done));
   // The channel may be gone before a name server answers: the task still needs
   // the poller's thread.
   poller->Pin();
@@ -18,25 +74,36 @@ Resolution* Resolution::Start(SharedPoller* poller, std::string target,
 }
 
 Resolution::Result Resolution::Find() const {
+  ASSIGN_OR_RETURN(const Fabric fabric, WantedFabric(fabric_));
+  ASSIGN_OR_RETURN(const std::string device, DeviceFor(fabric, device_));
   // First: no address can make up for a device that is not there.
-  RETURN_IF_ERROR(transport::CheckDevice(device_));
+  RETURN_IF_ERROR(transport::CheckDevice(device));
   ASSIGN_OR_RETURN(const std::vector<base::SocketAddress> addresses,
                    base::SocketAddress::Resolve(target_));
   std::vector<Endpoint> endpoints;
   for (const base::SocketAddress& address : addresses) {
     const transport::Provider& provider =
-        transport::ChooseProvider(address, device_);
+        transport::ChooseProvider(address, device);
+    const bool is_rdma = transport::IsRdma(provider);
+    if (fabric == Fabric::kRdma && !is_rdma) continue;
     const transport::Provider* const fallback =
-        transport::FallbackFor(provider, device_);
+        fabric == Fabric::kAny ? transport::FallbackFor(provider, device)
+                               : nullptr;
     endpoints.push_back({.address = address,
                          .provider = &provider,
+                         .is_rdma = is_rdma,
                          .is_cheap = transport::IsCheapToAsk(provider, address),
                          .has_fallback = fallback != nullptr});
+    endpoints.back().why = Why(fabric, device_, endpoints.back());
     if (fallback != nullptr) {
       endpoints.push_back(
-          {.address = address, .provider = fallback, .is_fallback = true});
+          {.address = address,
+           .provider = fallback,
+           .is_cheap = transport::IsCheapToAsk(*fallback, address),
+           .is_fallback = true});
     }
   }
+  if (endpoints.empty()) return NoRoute(target_);
   return endpoints;
 }
 

@@ -10,6 +10,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "rpc/channel_options.h"
 #include "rpc/internal/client/shared_poller.h"
 #include "transport/base/mutex.h"
 #include "transport/base/socket_address.h"
@@ -25,20 +27,29 @@ class Resolution final : private transport::ShortTask {
   struct Endpoint {
     base::SocketAddress address;
     const transport::Provider* provider;  // The one that leads to `address`.
+    bool is_rdma = false;
     // See transport::IsCheapToAsk().
     bool is_cheap = false;
     // The next endpoint leads to the same address by TCP, and this one by RDMA;
     // or it is that next one.
     bool has_fallback = false;
     bool is_fallback = false;
+    // Why this way was chosen, for people; not set for a fallback.
+    absl::string_view why = "";
+
+    // "rdma", "tcp", or "shm" for the shared memory of this host.
+    absl::string_view fabric() const {
+      return is_rdma ? "rdma" : is_cheap ? "shm" : "tcp";
+    }
   };
   using Result = absl::StatusOr<std::vector<Endpoint>>;
 
-  // Looks up `target`, "host:port". `device` is the RDMA device that is wanted,
-  // or empty. `on_done` is called with the poller's ownership held, never
-  // inside this function; afterwards the object that is returned is gone.
+  // Looks up `target`, "host:port". `device` is the device that is wanted, or
+  // empty, and `fabric` as in ChannelOptions. `on_done` is called with the
+  // poller's ownership held, never inside this function; afterwards the object
+  // that is returned is gone.
   static Resolution* Start(SharedPoller* poller, std::string target,
-                           std::string device,
+                           std::string device, Fabric fabric,
                            std::function<void(Result)> on_done);
   Resolution(const Resolution&) = delete;
   Resolution& operator=(const Resolution&) = delete;
@@ -48,10 +59,11 @@ class Resolution final : private transport::ShortTask {
 
  private:
   Resolution(SharedPoller* poller, std::string target, std::string device,
-             std::function<void(Result)> on_done)
+             Fabric fabric, std::function<void(Result)> on_done)
       : poller_(*poller),
         target_(std::move(target)),
         device_(std::move(device)),
+        fabric_(fabric),
         on_done_(std::move(on_done)) {}
   ~Resolution() = default;
 
@@ -64,6 +76,7 @@ class Resolution final : private transport::ShortTask {
   SharedPoller& poller_;
   const std::string target_;
   const std::string device_;
+  const Fabric fabric_;
   const std::function<void(Result)> on_done_;
   Result result_ = std::vector<Endpoint>();
   bool found_ = false;  // Run() tells.

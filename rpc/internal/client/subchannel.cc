@@ -51,6 +51,8 @@ Subchannel::Subchannel(
     : target_(std::move(target)),
       options_(WithWantedDevice(endpoint.ok() ? *endpoint
                                               : transport::EndpointOptions())),
+      fabric_(options.fabric),
+      delays_{.recheck = options.rdma_retry_interval},
       poller_(*poller),
       ownership_(poller->ownership()),
       timer_(timer),
@@ -62,23 +64,20 @@ Subchannel::Subchannel(
             ownership_.AssertHeld();
             LookAtConnections();
           },
-          SubchannelConnections::Delays()),
+          delays_),
       failures_{.backoff = Backoff(options.initial_backoff, options.max_backoff,
                                    poller->NewSeed())},
       refusal_(endpoint.status()) {}
 
-// Returns, for the log, the reason why the connection is on this device.
-std::string Subchannel::WhyDevice(const std::string& device) const {
-  if (!options_.device.empty()) return ", which was asked for";
-  if (device != transport::kSoftDevice) return ", which routes there";
-  if (!connections_.fell_back()) return ": no RDMA device routes there";
+std::string Subchannel::WhyFabric() const {
+  if (!connections_.fell_back()) {
+    return std::string(connections_.endpoint().why);
+  }
+  const absl::Status& error = connections_.rdma_error();
   return absl::StrCat(
-      ": RDMA has not connected",
-      connections_.rdma_error().ok()
-          ? ""
-          : absl::StrCat(" (", connections_.rdma_error().message(), ")"),
-      "; it is tried again every ",
-      absl::FormatDuration(SubchannelConnections::Delays().recheck));
+      "RDMA has not connected",
+      error.ok() ? "" : absl::StrCat(" (", error.message(), ")"),
+      "; it is tried again every ", absl::FormatDuration(delays_.recheck));
 }
 
 void Subchannel::Ask::Post() {
@@ -99,7 +98,10 @@ void Subchannel::SetState(ChannelState state) {
   // A new attempt may end otherwise, so a thread in WaitForConnected() waits
   // for its result.
   if (state == ChannelState::kConnecting) watched_.hopeless = false;
-  if (state != ChannelState::kReady) watched_.device.clear();
+  if (state != ChannelState::kReady) {
+    watched_.device.clear();
+    watched_.fabric.clear();
+  }
   if (watched_.watchers > 0) state_changed_.NotifyAll();
 }
 
@@ -133,7 +135,7 @@ void Subchannel::Connect() {
   // No thread waits for the attempt itself, so the background thread must poll
   // until OnConnected() or OnFailed().
   poller_.AddPending();
-  resolution_ = Resolution::Start(&poller_, target_, options_.device,
+  resolution_ = Resolution::Start(&poller_, target_, options_.device, fabric_,
                                   [this](Resolution::Result result) {
                                     ownership_.AssertHeld();
                                     OnResolved(std::move(result));
@@ -231,13 +233,18 @@ void Subchannel::OnConnected(bool replaced) {
   // Before kReady: a thread that sees the state may ask for registered memory.
   buffers_.Set(connection.buffer_source());
   const std::string device = connection.device_name();
+  const std::string fabric(connections_.endpoint().fabric());
+  const std::string reason = WhyFabric();
   base::Log::OfProcess().Write(
       connections_.fell_back() ? LogSeverity::kWarning : LogSeverity::kInfo,
       absl::StrCat("connected to ", target_, ", ", connection.peer(), ", on ",
-                   device, WhyDevice(device)));
+                   device, " (", fabric, "): ", reason));
   {
     const base::MutexLock lock(mutex_);
     watched_.device = device;
+    if (watched_.fabric != fabric) watched_.fabric_since = base::Now();
+    watched_.fabric = fabric;
+    watched_.fabric_reason = reason;
   }
   if (replaced) return;
   SetState(ChannelState::kReady);
@@ -284,6 +291,16 @@ ChannelState Subchannel::state(bool try_to_connect) {
 std::string Subchannel::device() const {
   const base::MutexLock lock(mutex_);
   return watched_.device;
+}
+
+void Subchannel::Describe(ChannelMetrics* metrics) const {
+  const base::MutexLock lock(mutex_);
+  metrics->connected = state_ == ChannelState::kReady;
+  metrics->device = watched_.device;
+  metrics->fabric = watched_.fabric;
+  if (watched_.fabric.empty()) return;
+  metrics->fabric_reason = watched_.fabric_reason;
+  metrics->fabric_since = base::ToWallClock(watched_.fabric_since);
 }
 
 bool Subchannel::WaitForConnected(absl::Time deadline) {

@@ -23,6 +23,7 @@
 #include "rpc/internal/client/shared_buffer_source.h"
 #include "rpc/internal/client/shared_poller.h"
 #include "rpc/internal/client/subchannel_connections.h"
+#include "rpc/metrics.h"
 #include "transport/base/counter.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/mutex.h"
@@ -67,6 +68,8 @@ class Subchannel final : private transport::ClientConnection::Observer {
   // `try_to_connect` makes an idle subchannel connect.
   ChannelState state(bool try_to_connect);
   std::string device() const;
+  // Sets those fields of `metrics` which tell what is connected, how, and why.
+  void Describe(ChannelMetrics* metrics) const;
   // See Channel::WaitForConnected().
   bool WaitForConnected(absl::Time deadline);
   Buffer AllocateBuffer(size_t bytes) const { return buffers_.Allocate(bytes); }
@@ -135,6 +138,9 @@ class Subchannel final : private transport::ClientConnection::Observer {
   // Facts for threads without the ownership, beside the state.
   struct Watched {
     std::string device;
+    std::string fabric;
+    std::string fabric_reason;
+    absl::Time fabric_since = absl::InfinitePast();
     // The last failure was the target's or the options' fault.
     bool hopeless = false;
     int watchers = 0;  // Threads in WaitForConnected().
@@ -151,13 +157,15 @@ class Subchannel final : private transport::ClientConnection::Observer {
   void LookAtConnections() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void OnConnected(bool replaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void OnLost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
-  std::string WhyDevice(const std::string& device) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  std::string WhyFabric() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void OnFailed(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void LeaveCrowd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+
   const std::string target_;
   const transport::EndpointOptions options_;
+  const Fabric fabric_;
+  const SubchannelConnections::Delays delays_;
   SharedPoller& poller_;
   transport::Ownership& ownership_;  // The poller's.
   PollerTimer* const timer_;

@@ -133,6 +133,7 @@ void SubchannelConnections::Take(Try ready) {
   attempt_.reset();
   current_ = std::move(ready);
   fell_back_ = current_.endpoint.is_fallback;
+  if (!fell_back_) rdma_error_ = absl::OkStatus();
   std::erase_if(tries_, [this](Try& other) {
     if (fell_back_ && other.endpoint.has_fallback) return false;
     Close(std::move(other.connection));

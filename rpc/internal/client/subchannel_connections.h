@@ -77,6 +77,8 @@ class SubchannelConnections {
   // The connection that takes calls, or null. It may have become unusable since
   // the last Look().
   ClientConnection* current() const { return current_.connection.get(); }
+  // How current() goes.
+  const Endpoint& endpoint() const { return current_.endpoint; }
   // Whether current() goes by TCP although RDMA may lead there, and why.
   bool fell_back() const { return current() != nullptr && fell_back_; }
   const absl::Status& rdma_error() const { return rdma_error_; }

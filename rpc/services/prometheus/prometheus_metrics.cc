@@ -215,6 +215,13 @@ void AddChannelMetrics(const ChannelMetrics& metrics, const Labels& labels,
   }
   out->Gauge("connected", "Whether the channel has a connection, on `device`.",
              With(labels, "device", metrics.device), metrics.connected ? 1 : 0);
+  for (const char* const fabric : {"rdma", "tcp", "shm"}) {
+    out->Gauge("channel_fabric",
+               "Whether the channel's connection goes by `fabric`: RDMA, TCP, "
+               "or the shared memory of the host.",
+               With(labels, "fabric", fabric),
+               metrics.fabric == fabric ? 1 : 0);
+  }
   out->Count(
       "retried_calls",
       "Calls that were sent again because the server had not processed them.",
