@@ -228,7 +228,7 @@ SECOND_GUEST = [
     # coroutines see no device. A tenth of the moments that are drawn natively:
     # others in each run.
     Test(FORMS, seconds=600, no_rnr=True,
-         arguments=("--gtest_filter=EachFormTest.*:Cancel*:RelayTest.*",),
+         arguments=("--gtest_filter=*/EachFormTest.*:*/Cancel*:RelayTest.*",),
          environment=(("VERBENA_TEST_DRAWS", "4"),)),
     # Last, for it takes rxe0 away and makes another.
     Test("//tools/rdma_doctor:broken_machine_test", seconds=600,
