@@ -214,8 +214,9 @@ const char* TerminateBody::text() const {
     case 1:
       if (type == 1) return "DDP: memory that may not be used";
       if (type == 2 && code == 2) return "DDP: no receive request is posted";
-      if (type == 2 && code == 5)
+      if (type == 2 && code == 5) {
         return "DDP: the receive request is too short";
+      }
       return "DDP: a segment that cannot be taken";
     case 2:
       if (code == 2) return "MPA: a wrong CRC";

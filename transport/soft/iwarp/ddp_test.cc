@@ -217,7 +217,7 @@ TEST(DdpTest, KeepsTheBytesOfAtomicRequests) {
     body.request = 7;
     body.stag = 0x01020304;
     body.offset = 0x1112131415161718;
-    const std::string hex = EncodedBody(body);
+    std::string hex = EncodedBody(body);
     const std::string bytes = absl::HexStringToBytes(hex);
     EXPECT_EQ(EncodedBody(AtomicRequestBody::Parse(Bytes(bytes))), hex);
     PacketKind kind_again = PacketKind::kNone;

@@ -114,8 +114,8 @@ class IwarpStream {
   static constexpr uint32_t kCopyBytes = 2048;
   // Bytes of a packet on the wire beside its payload, with what a kResume and
   // immediate data take.
-  static constexpr uint32_t kOverheadBytesMax = 128;
-  static constexpr uint32_t kMessagesMax = 4;
+  static constexpr size_t kOverheadBytesMax = 128;
+  static constexpr size_t kMessagesMax = 4;
   static constexpr size_t kSendBufferBytes =
       kBatchBytes + kCopyBytes + kBatchPackets * kOverheadBytesMax +
       (kMessagesMax + 1) * (StreamMessage::kBytesMax + 32);

@@ -164,7 +164,7 @@ TEST_F(NarrowStreamTest, PartsOfABatchAreGoneOnWith) {
   PutSegments({.kind = PacketKind::kSend}, data);
   for (uint32_t i = 1; i < 200; ++i) {
     while (!near.Put({.kind = PacketKind::kSend, .flags = kWhole, .number = i},
-                     Pattern(7 * i, i))) {
+                     Pattern(size_t{7} * i, i))) {
       Run();
     }
   }
@@ -173,7 +173,8 @@ TEST_F(NarrowStreamTest, PartsOfABatchAreGoneOnWith) {
   Run();
   ASSERT_GE(arrived.size(), 199u);
   for (uint32_t i = 1; i < 200; ++i) {
-    EXPECT_EQ(arrived[arrived.size() - 200 + i].payload, Pattern(7 * i, i));
+    EXPECT_EQ(arrived[arrived.size() - 200 + i].payload,
+              Pattern(size_t{7} * i, i));
     arrived[arrived.size() - 200 + i].payload.clear();
   }
   EXPECT_EQ(Joined(arrived), data);

@@ -149,7 +149,7 @@ TEST_F(IwarpStreamTest, AWriteWithImmediateDataAnnouncesIt) {
   Run();
   ASSERT_EQ(arrived.size(), 4u);
   for (uint32_t i = 0; i < 2; ++i) {
-    const TakenPacket& first = arrived[2 * i];
+    const TakenPacket& first = arrived[size_t{2} * i];
     EXPECT_EQ(first.flags, kPacketFirst | kPacketImmediate);
     EXPECT_EQ(first.value, first.payload.size());
     EXPECT_EQ(first.number, i);
