@@ -252,6 +252,23 @@ TEST_F(TransparentRetryTest, AServerThatShutsDownIsOnlyAPauseBeforeTheNext) {
   call.ExpectEchoed();
 }
 
+// A rolling upgrade: it ends when a server of this client's
+// version takes the other's place.
+TEST_F(TransparentRetryTest, APatientCallWaitsForAServerOfItsVersion) {
+  Call patient(stub_.get(), "hello", {}, absl::Minutes(2), /*patient=*/true);
+  Call other(stub_.get(), "at once");
+  EXPECT_EQ((*listener_->Next())
+                ->Reject(transport::EncodeReject(
+                    {transport::RejectReason::kBadVersion, "only version 9"})),
+            absl::OkStatus());
+  EXPECT_EQ(other.Status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(other.Status().message()),
+              HasSubstr("only version 9"));
+  const auto server = Accepted();
+  Answer(*server, NextRequest(*server));
+  patient.ExpectEchoed();
+}
+
 TEST_F(TransparentRetryTest, AServerThatIsFullEndsTheCallsThatWait) {
   Call call(stub_.get(), "hello");
   EXPECT_EQ((*listener_->Next())

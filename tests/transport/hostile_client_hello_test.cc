@@ -30,9 +30,10 @@ using HostileClientHelloTest = HostileClientFixture;
 // --- Connecting --------------------------------------------------------------
 
 TEST_F(HostileClientHelloTest, IsRejectedForAnotherVersion) {
-  std::string data = EncodeConnectRequest(Raw().Request());
-  data[4] = kProtocolVersion + 1;
-  const Reject reject = Rejection(data);
+  ConnectRequest request = Raw().Request();
+  const uint8_t later = ProtocolVersions().highest + 1;
+  request.versions = ProtocolVersions{later, later};
+  const Reject reject = Rejection(EncodeConnectRequest(request));
   EXPECT_EQ(reject.reason, RejectReason::kBadVersion);
   EXPECT_THAT(reject.text, HasSubstr("version"));
 }

@@ -35,13 +35,16 @@ TEST_F(HostileServerHelloTest, ConnectingFailsOnAnEmptyReply) {
 
 TEST_F(HostileServerHelloTest, ConnectingFailsOnAnotherVersion) {
   RawPeer& raw = Incoming();
-  std::string reply = EncodeConnectReply({raw.Limits()});
-  reply[4] = kProtocolVersion + 1;
-  ASSERT_TRUE(raw.Accept(reply).ok());
+  const uint8_t later = ProtocolVersions().highest + 1;
+  ASSERT_TRUE(raw.Accept(EncodeConnectReply(
+                             {.limits = raw.Limits(),
+                              .version = later,
+                              .versions = ProtocolVersions{later, later}}))
+                  .ok());
   const absl::Status status = Outcome();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(status.message(),
-              HasSubstr(absl::StrCat("version ", kProtocolVersion)));
+              HasSubstr(absl::StrCat("version ", ProtocolVersions().highest)));
 }
 
 TEST_F(HostileServerHelloTest, ConnectingFailsWithTheReasonOfARejection) {

@@ -124,9 +124,8 @@ void Listener::HandleRequest(const CmEvent& event) {
       DecodeConnectRequest(event.private_data());
   if (!request.ok()) {
     RejectWith(std::move(id),
-               absl::IsFailedPrecondition(request.status())
-                   ? RejectReason::kBadVersion
-                   : RejectReason::kBadHello,
+               absl::IsUnavailable(request.status()) ? RejectReason::kBadVersion
+                                                     : RejectReason::kBadHello,
                std::string(request.status().message()));
     return;
   }

@@ -91,7 +91,9 @@ void ServerAdmission::BeginHandshake(
     return connection_.Refuse(OtherCredentials(credentials_->kind(), kind));
   }
   // A proof is bound to what both sides have said of themselves.
-  hellos_ = HellosText(request_, {Connection::OwnLimits(connection_.options())},
+  hellos_ = HellosText(request_,
+                       {.limits = Connection::OwnLimits(connection_.options()),
+                        .version = VersionFor(request_)},
                        hello_body);
   handshake_ = credentials_->Begin(connection_.Facts());
   if (handshake_ == nullptr) {

@@ -187,6 +187,7 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
     device->Release(memory);
     return queue_pair.status();
   }
+  const ConnectRequest request = incoming.request;
   auto calls = std::make_unique<ServerCalls>(
       *poller_, threads_, *device, std::move(incoming.id),
       *std::move(queue_pair), options_, incoming.request,
@@ -196,7 +197,8 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   poller_->LookOften();
 
   const std::string reply =
-      EncodeConnectReply({Connection::OwnLimits(options_)});
+      EncodeConnectReply({.limits = Connection::OwnLimits(options_),
+                          .version = VersionFor(request)});
   ConnectionParameters parameters;
   parameters.private_data = Bytes(reply);
   // No more READs at once than the client's device answers and this one makes.

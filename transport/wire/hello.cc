@@ -26,6 +26,16 @@ struct PrivateHeader {
 };
 static_assert(sizeof(PrivateHeader) == 8);
 
+// Behind PrivateHeader::bytes.
+struct PrivateVersions {
+  uint16_t mark;
+  uint8_t lowest;
+  uint8_t highest;
+  uint32_t features;
+};
+static_assert(sizeof(PrivateVersions) == 8);
+constexpr uint16_t kVersionsMark = 0x7376;  // "vs"
+
 // Ends the reply. A request has a PrivateArena behind it.
 struct PrivateLimits {
   uint32_t buffer_bytes;
@@ -50,9 +60,10 @@ constexpr size_t kRequestBytes = kReplyBytes + sizeof(PrivateArena);
 // The reason stands between header and text.
 constexpr size_t kRejectTextOffset = sizeof(PrivateHeader) + sizeof(uint16_t);
 constexpr size_t kRejectTextBytesMax =
-    kRejectPrivateBytesMax - kRejectTextOffset;
-static_assert(kRequestBytes <= kConnectPrivateBytesMax);
-static_assert(kReplyBytes <= kAcceptPrivateBytesMax);
+    kRejectPrivateBytesMax - kRejectTextOffset - sizeof(PrivateVersions);
+static_assert(kRequestBytes + sizeof(PrivateVersions) <=
+              kConnectPrivateBytesMax);
+static_assert(kReplyBytes + sizeof(PrivateVersions) <= kAcceptPrivateBytesMax);
 
 template <typename T>
 void Append(const T& value, std::string* out) {
@@ -72,12 +83,66 @@ absl::string_view AsText(absl::Span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-void AppendHeader(PrivateKind kind, size_t bytes, std::string* out) {
+void AppendHeader(PrivateKind kind, uint8_t version, size_t bytes,
+                  std::string* out) {
   Append(PrivateHeader{.magic = kHelloMagic,
-                       .version = kProtocolVersion,
+                       .version = version,
                        .kind = kind,
                        .bytes = static_cast<uint16_t>(bytes)},
          out);
+}
+
+void AppendVersions(const std::optional<ProtocolVersions>& versions,
+                    std::string* out) {
+  if (!versions.has_value()) return;
+  Append(PrivateVersions{.mark = kVersionsMark,
+                         .lowest = versions->lowest,
+                         .highest = versions->highest,
+                         .features = versions->features},
+         out);
+}
+
+// Returns nothing if the sender did not say its versions. The padding of
+// InfiniBand has no mark.
+std::optional<ProtocolVersions> FindVersions(
+    absl::Span<const uint8_t> private_data) {
+  const size_t behind = Load<PrivateHeader>(private_data, 0).bytes;
+  if (behind < sizeof(PrivateHeader) ||
+      private_data.size() < behind + sizeof(PrivateVersions)) {
+    return std::nullopt;
+  }
+  const auto said = Load<PrivateVersions>(private_data, behind);
+  if (said.mark != kVersionsMark) return std::nullopt;
+  return ProtocolVersions{.lowest = said.lowest,
+                          .highest = said.highest,
+                          .features = said.features};
+}
+
+std::string VersionsText(const ProtocolVersions& versions) {
+  return versions.lowest == versions.highest
+             ? absl::StrCat("version ", versions.lowest)
+             : absl::StrCat("versions ", versions.lowest, " to ",
+                            versions.highest);
+}
+
+// Wants a version in common. A reply must be of one; of other private data the
+// header says the lowest.
+absl::Status CheckVersions(const PrivateHeader& header,
+                           const std::optional<ProtocolVersions>& said) {
+  const bool chosen = header.kind == PrivateKind::kReply || !said.has_value();
+  RETURN_IF_ERROR(
+      CommonVersion(
+          ProtocolVersions(),
+          chosen ? ProtocolVersions{header.version, header.version} : *said)
+          .status());
+  if (!said.has_value() ||
+      (said->lowest <= header.version && header.version <= said->highest &&
+       (chosen || header.version == said->lowest))) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("private data of version ", header.version,
+                   " from a peer that speaks ", VersionsText(*said)));
 }
 
 void AppendLimits(const PeerLimits& limits, std::string* out) {
@@ -100,20 +165,15 @@ absl::StatusOr<absl::Span<const uint8_t>> Unpad(
                      " bytes of private data, too few for Verbena"));
   }
   const auto header = Load<PrivateHeader>(private_data, 0);
-  // Magic and version first: they stand there in every version, the rest only
-  // in this one.
+  // Magic and versions first: without one in common, the rest may mean
+  // anything.
   if (header.magic != kHelloMagic) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the peer does not speak Verbena: its private data begin with 0x",
         absl::Hex(header.magic, absl::kZeroPad8), ", not 0x",
         absl::Hex(kHelloMagic, absl::kZeroPad8)));
   }
-  if (header.version != kProtocolVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the peer speaks version ", header.version,
-        " of the Verbena protocol, this side only version ", kProtocolVersion,
-        ": both sides must run releases of the same protocol"));
-  }
+  RETURN_IF_ERROR(CheckVersions(header, FindVersions(private_data)));
   if (header.kind != kind) {
     return absl::InvalidArgumentError(
         absl::StrCat("private data of kind ", static_cast<int>(header.kind),
@@ -184,6 +244,25 @@ bool IsKnownOption(uint16_t type) {
 
 }  // namespace
 
+absl::StatusOr<uint8_t> CommonVersion(const ProtocolVersions& ours,
+                                      const ProtocolVersions& peers) {
+  const uint8_t highest = std::min(ours.highest, peers.highest);
+  if (highest >= std::max(ours.lowest, peers.lowest)) return highest;
+  return absl::UnavailableError(
+      absl::StrCat("the peer speaks ", VersionsText(peers),
+                   " of the Verbena protocol, this side only ",
+                   VersionsText(ours), ": upgrade the older side, which is ",
+                   peers.highest < ours.lowest ? "the peer" : "this one"));
+}
+
+uint8_t VersionFor(const ConnectRequest& request) {
+  if (!request.versions.has_value()) return ProtocolVersions().lowest;
+  const absl::StatusOr<uint8_t> common =
+      CommonVersion(ProtocolVersions(), *request.versions);
+  CHECK(common.ok()) << common.status().message();
+  return *common;
+}
+
 absl::Status CheckArena(const ArenaDescriptor& arena) {
   if (arena.bytes > 0 && arena.address <= UINT64_MAX - arena.bytes) {
     return absl::OkStatus();
@@ -196,20 +275,24 @@ absl::Status CheckArena(const ArenaDescriptor& arena) {
 
 std::string EncodeConnectRequest(const ConnectRequest& request) {
   std::string data;
-  AppendHeader(PrivateKind::kRequest, kRequestBytes, &data);
+  AppendHeader(PrivateKind::kRequest,
+               request.versions.value_or(ProtocolVersions()).lowest,
+               kRequestBytes, &data);
   AppendLimits(request.limits, &data);
   Append(PrivateArena{.address = request.arena.address,
                       .bytes = request.arena.bytes,
                       .rkey = request.arena.rkey,
                       .zero = 0},
          &data);
+  AppendVersions(request.versions, &data);
   return data;
 }
 
 std::string EncodeConnectReply(const ConnectReply& reply) {
   std::string data;
-  AppendHeader(PrivateKind::kReply, kReplyBytes, &data);
+  AppendHeader(PrivateKind::kReply, reply.version, kReplyBytes, &data);
   AppendLimits(reply.limits, &data);
+  AppendVersions(reply.versions, &data);
   return data;
 }
 
@@ -218,9 +301,11 @@ std::string EncodeConnectReply(const ConnectReply& reply) {
 std::string EncodeReject(const Reject& reject) {
   const absl::string_view text = CutText(reject.text, kRejectTextBytesMax);
   std::string data;
-  AppendHeader(PrivateKind::kReject, kRejectTextOffset + text.size(), &data);
+  AppendHeader(PrivateKind::kReject, ProtocolVersions().lowest,
+               kRejectTextOffset + text.size(), &data);
   Append(static_cast<uint16_t>(reject.reason), &data);
   absl::StrAppend(&data, text);
+  AppendVersions(ProtocolVersions(), &data);
   return data;
 }
 
@@ -238,6 +323,7 @@ absl::StatusOr<ConnectRequest> DecodeConnectRequest(
   request.arena = {
       .address = arena.address, .bytes = arena.bytes, .rkey = arena.rkey};
   RETURN_IF_ERROR(CheckArena(request.arena));
+  request.versions = FindVersions(private_data);
   return request;
 }
 
@@ -249,6 +335,8 @@ absl::StatusOr<ConnectReply> DecodeConnectReply(
   RETURN_IF_ERROR(CheckLength(data, kReplyBytes));
   ConnectReply reply;
   ASSIGN_OR_RETURN(reply.limits, DecodeLimits(data));
+  reply.version = Load<PrivateHeader>(data, 0).version;
+  reply.versions = FindVersions(private_data);
   return reply;
 }
 
@@ -285,11 +373,9 @@ absl::Status RejectStatus(const Reject& reject) {
       absl::StrAppend(&message, " (it could not read this client's hello)");
       return absl::FailedPreconditionError(message);
     case RejectReason::kBadVersion:
-      absl::StrAppend(&message,
-                      " (it does not speak this client's version of the "
-                      "protocol, ",
-                      kProtocolVersion, ")");
-      return absl::FailedPreconditionError(message);
+      absl::StrAppend(&message, " (this client speaks ",
+                      VersionsText(ProtocolVersions()), ")");
+      return absl::UnavailableError(message);
     case RejectReason::kFull:
       if (!explained) {
         absl::StrAppend(&message, ": it has no room for one more");
@@ -371,8 +457,10 @@ absl::StatusOr<bool> AsksForChecksum(const std::vector<HelloOption>& options) {
                    ", and this side knows only ", kChecksumKind));
 }
 
-std::string HellosText(const ConnectRequest& request, const ConnectReply& reply,
+std::string HellosText(ConnectRequest request, ConnectReply reply,
                        absl::string_view hello_body) {
+  if (!request.versions.has_value()) reply.versions.reset();
+  if (!reply.versions.has_value()) request.versions.reset();
   std::string text;
   // With its length before each, no two triples have the same text.
   for (const std::string& part :

@@ -4,7 +4,8 @@
 // Private data, little-endian:
 //
 //   all:      0  magic, 32 bits: "VRBN"
-//             4  version, 8 bits
+//             4  version, 8 bits: in a reply the one that is spoken from then
+//                on, else the lowest that the sender speaks
 //             5  kind, 8 bits: 1 connect request, 2 connect reply, 3 reject
 //             6  length, 16 bits: of all this. Receivers may see padding behind
 //                it (InfiniBand sends a fixed number of bytes), and ignore it.
@@ -20,8 +21,18 @@
 //   reject    8  reason, 16 bits
 //             10 text, to the end
 //
-// The magic number and the version stand there in every version, the rest only
-// in this one.
+// Behind that length, where a receiver that does not know them sees padding,
+// stand the versions that the sender speaks:
+//
+//             0  mark, 16 bits: "vs"
+//             2  lowest, 8 bits
+//             3  highest, 8 bits
+//             4  features, 32 bits: of those that both sides say, both may
+//                make use. There are none yet.
+//
+// All of this is the same in every version from 8 on. The first release that
+// spoke version 8 did not say the versions; it speaks only that one. Both sides
+// speak the highest version that they have in common.
 //
 // Options, little-endian, one after the other, any number of them: type,
 // 16 bits; length of the value, 16 bits; value.
@@ -31,6 +42,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,7 +56,19 @@
 namespace verbena::transport {
 
 inline constexpr uint32_t kHelloMagic = 0x4e425256;  // "VRBN"
-inline constexpr uint8_t kProtocolVersion = 8;
+
+// The versions that a side speaks.
+struct ProtocolVersions {
+  uint8_t lowest = 8;
+  uint8_t highest = 8;
+  uint32_t features = 0;
+
+  bool operator==(const ProtocolVersions&) const = default;
+};
+// Returns the highest version in common. UNAVAILABLE, naming all, if there is
+// none: during a rolling upgrade a peer that speaks one may follow.
+absl::StatusOr<uint8_t> CommonVersion(const ProtocolVersions& ours,
+                                      const ProtocolVersions& peers);
 
 // Bytes of private data that RDMA CM carries on InfiniBand.
 inline constexpr size_t kConnectPrivateBytesMax = 56;
@@ -84,15 +108,21 @@ absl::Status CheckArena(const ArenaDescriptor& arena);
 struct ConnectRequest {
   PeerLimits limits;
   ArenaDescriptor arena;  // Arena 0.
+  // Nothing if the client did not say them: see above.
+  std::optional<ProtocolVersions> versions = ProtocolVersions();
 };
+// Returns the version to answer a request with. REQUIRES: it was decoded.
+uint8_t VersionFor(const ConnectRequest& request);
 
 struct ConnectReply {
   PeerLimits limits;
+  uint8_t version = 8;  // See VersionFor().
+  std::optional<ProtocolVersions> versions = ProtocolVersions();
 };
 
 enum class RejectReason : uint16_t {
   kBadHello = 1,    // Not Verbena, or malformed.
-  kBadVersion = 2,  // The rejecting side's version is in the header.
+  kBadVersion = 2,  // The two sides have no version in common.
   kFull = 3,        // No room for one more connection.
   kShuttingDown = 4,
 };
@@ -108,10 +138,10 @@ std::string EncodeReject(const Reject& reject);
 
 // Decoders check everything: magic, version, kind, length, ranges (an arena
 // that wraps around, limits outside of what PeerLimits says). Errors say what
-// was seen: INVALID_ARGUMENT for what is not Verbena or malformed,
-// FAILED_PRECONDITION for another version of it (a rejection included: the
-// versions are then the reason, whatever the rest says). They may get any
-// bytes, padding behind included.
+// was seen: INVALID_ARGUMENT for what is not Verbena or malformed, UNAVAILABLE
+// if there is no version in common (of a rejection, too: the versions are then
+// the reason, whatever the rest says). They may get any bytes, padding behind
+// included.
 absl::StatusOr<ConnectRequest> DecodeConnectRequest(
     absl::Span<const uint8_t> private_data);
 absl::StatusOr<ConnectReply> DecodeConnectReply(
@@ -119,7 +149,7 @@ absl::StatusOr<ConnectReply> DecodeConnectReply(
 absl::StatusOr<Reject> DecodeReject(absl::Span<const uint8_t> private_data);
 
 // Returns the status with which a rejected client's calls end: UNAVAILABLE
-// (retry) for kFull and kShuttingDown, else FAILED_PRECONDITION.
+// (retry), and FAILED_PRECONDITION for kBadHello.
 absl::Status RejectStatus(const Reject& reject);
 
 // Options: type, length and value, in any order. A receiver skips types that it
@@ -163,8 +193,9 @@ const std::string* FindOption(const std::vector<HelloOption>& options,
 absl::StatusOr<bool> AsksForChecksum(const std::vector<HelloOption>& options);
 
 // Returns the bytes that credentials are bound to: all that the two sides have
-// said of themselves up to and with the HELLO. Both sides have the same bytes.
-std::string HellosText(const ConnectRequest& request, const ConnectReply& reply,
+// said of themselves up to and with the HELLO. Both sides have the same bytes:
+// the versions are in them only if both have said theirs.
+std::string HellosText(ConnectRequest request, ConnectReply reply,
                        absl::string_view hello_body);
 
 }  // namespace verbena::transport
