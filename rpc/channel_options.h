@@ -50,6 +50,12 @@ struct ChannelOptions {
   // with its last call.
   absl::Duration rdma_retry_interval = absl::Seconds(10);
 
+  // The differentiated services code point (RFC 2474) of what the channel
+  // sends, from 0 to 63: in the IP headers of RoCE and of TCP. -1: the
+  // system's default. The switches, and for RoCE the NIC, decide what traffic
+  // class it lands in (docs/deploying.md).
+  int dscp = -1;
+
   // Largest serialised message in bytes, of each direction; at most 2 GiB - 1,
   // for which -1 stands, too. A longer one ends its call with
   // RESOURCE_EXHAUSTED. The default leaves room for a payload of 64 MiB and the

@@ -128,6 +128,11 @@ absl::Status ServerBuilder::Validate() const {
   }
   RETURN_IF_ERROR(CheckPositive("SetMemoryIdleTime", memory_idle_time_));
   RETURN_IF_ERROR(CheckPositive("SetStallTimeout", stall_timeout_));
+  if (dscp_ < -1 || dscp_ > transport::kDscpMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ServerBuilder::SetDscp is ", dscp_,
+                     ", must be -1 or at most ", transport::kDscpMax));
+  }
   if (spin_budget_ < absl::ZeroDuration()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "ServerBuilder::SetSpinBudget is ", absl::FormatDuration(spin_budget_),
@@ -144,6 +149,7 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
   internal::ServerImpl::Options options;
   transport::EndpointOptions& endpoint = options.endpoint.endpoint;
   endpoint.device = device_;
+  endpoint.dscp = dscp_;
   endpoint.max_receive_message_bytes = max_receive_message_bytes_;
   endpoint.max_send_message_bytes = max_send_message_bytes_;
   endpoint.max_metadata_bytes = static_cast<uint32_t>(max_metadata_bytes_);

@@ -176,6 +176,11 @@ class ServerBuilder {
     return Set(&device_, std::string(device));
   }
 
+  // The differentiated services code point of what the server sends, from 0 to
+  // 63, or -1 for the system's default: see ChannelOptions::dscp. Over RoCE
+  // that of the client counts for both directions.
+  ServerBuilder& SetDscp(int dscp) { return Set(&dscp_, dscp); }
+
   // Sets the longest time that a poller that finds nothing spins before it
   // sleeps. While large parts of messages are on their way, it spins up to 5 ms
   // longer. See ChannelOptions::spin_budget, whose default is the same.
@@ -271,6 +276,7 @@ class ServerBuilder {
   int worker_queue_limit_ = 4096;
   int pollers_ = 1;
   std::string device_;
+  int dscp_ = -1;
   absl::Duration spin_budget_ = absl::Microseconds(50);
   bool checksum_ = false;
 };

@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<ServerEndpoint>> ServerEndpoint::Start(
   std::unique_ptr<ServerEndpoint> endpoint =
       absl::WrapUnique(new ServerEndpoint());
   endpoint->wait_ = options.wait;
+  endpoint->dscp_ = options.endpoint.dscp;
   RETURN_IF_ERROR(endpoint->StartPollers(options, handler));
   RETURN_IF_ERROR(endpoint->Listen(options));
   // From here on only the first poller touches the listeners.
@@ -129,11 +130,11 @@ absl::StatusOr<Listener*> ServerEndpoint::ListenerFor(
   for (const auto& [known, listener] : listeners_) {
     if (known == &provider) return listener.get();
   }
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<Listener> listener,
-      Listener::Create(provider, device, [this](IncomingConnection incoming) {
-        NextPoller().Accept(std::move(incoming));
-      }));
+  ASSIGN_OR_RETURN(std::unique_ptr<Listener> listener,
+                   Listener::Create(provider, device, dscp_,
+                                    [this](IncomingConnection incoming) {
+                                      NextPoller().Accept(std::move(incoming));
+                                    }));
   Listener* const raw = listener.get();
   listeners_.emplace_back(&provider, std::move(listener));
   // `raw` stays valid, because the vector owns the listener by pointer.

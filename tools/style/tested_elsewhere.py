@@ -231,10 +231,8 @@ TESTED_ELSEWHERE = {
     "transport/soft/queues/verbs_handle.cc":
         "transport/soft/verbs/verbs_table_test.cc",
     "transport/soft/connected/connected_queue_pair_attributes.cc": _REFUSALS,
-    # What a relay does, and the sockets it does it with.
+    # What a relay does.
     "transport/soft/remote/network.cc": "tests/programs/run_lines",
-    "transport/soft/remote/tcp_socket.cc":
-        "transport/soft/remote/tcp_switch_test.cc",
     "transport/soft/device/queue_pair_directory.cc": _MESSAGES,
     "transport/soft/manual/manual_links.cc":
         "transport/soft/manual/manual_process_test.cc",

@@ -78,6 +78,10 @@ absl::Status CheckOptions(const EndpointOptions& options) {
         CheckPositive(options.stall_timeout, "stall_timeout")}) {
     if (!status.ok()) return status;
   }
+  if (options.dscp < -1 || options.dscp > kDscpMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dscp is ", options.dscp, ", must be -1 or at most ", kDscpMax));
+  }
   // Zero is valid: a poller then never spins.
   if (options.spin_budget < absl::ZeroDuration()) {
     return absl::InvalidArgumentError("spin_budget must not be negative");

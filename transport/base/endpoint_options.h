@@ -23,6 +23,10 @@ struct EndpointOptions {
   // listens on all.
   std::string device;
 
+  // The differentiated services code point of what this side sends, at most
+  // kDscpMax; -1 for the system's default.
+  int dscp = -1;
+
   // Largest message, in bytes, that this side accepts, and that it sends.
   // At most kMaxMessageBytes.
   uint64_t max_receive_message_bytes = kDefaultMaxMessageBytes;

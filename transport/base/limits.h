@@ -259,6 +259,13 @@ inline constexpr uint32_t kSendQueueDepth = kFrameDepth + kBulkDepth + 1;
 // The least that a device must offer: a frame, a READ or WRITE, and the marker.
 inline constexpr uint32_t kLeastSendDepth = 3;
 
+// A differentiated services code point has six bits, the upper ones of the
+// traffic class (RFC 2474); the others are for congestion.
+inline constexpr int kDscpMax = 63;
+constexpr uint8_t TrafficClass(int dscp) {
+  return static_cast<uint8_t>(dscp << 2);
+}
+
 }  // namespace verbena::transport
 
 #endif  // VERBENA_TRANSPORT_BASE_LIMITS_H_

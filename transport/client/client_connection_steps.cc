@@ -61,6 +61,9 @@ absl::Status ClientConnection::ResolveAddress() {
   if (id_.has_value()) watcher_->Unwatch(*id_);
   ASSIGN_OR_RETURN(id_, CmId::Create(provider_, watcher_->channel()));
   watcher_->Watch(*id_, this);
+  if (options_.dscp >= 0) {
+    RETURN_IF_ERROR(id_->SetTrafficClass(TrafficClass(options_.dscp)));
+  }
   // The answer comes by a descriptor, which the poller may look at seldom
   // by now.
   poller_.LookOften();

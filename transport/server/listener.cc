@@ -33,10 +33,11 @@ void RejectWith(CmId id, RejectReason reason, std::string text) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Create(
-    const Provider& provider, std::string device, Accept accept) {
+    const Provider& provider, std::string device, int dscp, Accept accept) {
   ASSIGN_OR_RETURN(EventChannel channel, EventChannel::Create(provider));
   return absl::WrapUnique(new Listener(provider, std::move(channel),
-                                       std::move(device), std::move(accept)));
+                                       std::move(device), dscp,
+                                       std::move(accept)));
 }
 
 absl::StatusOr<base::SocketAddress> Listener::Listen(
@@ -51,6 +52,9 @@ absl::StatusOr<base::SocketAddress> Listener::Listen(
 
 absl::StatusOr<CmId> Listener::ListenAt(const base::SocketAddress& address) {
   ASSIGN_OR_RETURN(CmId id, CmId::Create(provider_, channel_));
+  if (dscp_ >= 0) {
+    RETURN_IF_ERROR(id.SetTrafficClass(TrafficClass(dscp_)));
+  }
   RETURN_IF_ERROR(id.BindAddr(address));
   RETURN_IF_ERROR(id.Listen(kBacklog));
   return id;

@@ -35,9 +35,9 @@ class Listener final : public Pollable {
   using Accept = std::function<void(IncomingConnection)>;
 
   // Connections that come in through another device than `device` are refused,
-  // unless it is empty.
+  // unless it is empty. `dscp` is as in EndpointOptions.
   static absl::StatusOr<std::unique_ptr<Listener>> Create(
-      const Provider& provider, std::string device, Accept accept);
+      const Provider& provider, std::string device, int dscp, Accept accept);
 
   // Port 0 chooses one. Returns the address with its port. Clients that come
   // there must show `credentials`, unless they are null.
@@ -65,9 +65,10 @@ class Listener final : public Pollable {
   };
 
   Listener(const Provider& provider, EventChannel channel, std::string device,
-           Accept accept)
+           int dscp, Accept accept)
       : provider_(provider),
         device_(std::move(device)),
+        dscp_(dscp),
         accept_(std::move(accept)),
         channel_(std::move(channel)) {}
   absl::StatusOr<CmId> ListenAt(const base::SocketAddress& address);
@@ -77,6 +78,7 @@ class Listener final : public Pollable {
 
   const Provider& provider_;
   const std::string device_;
+  const int dscp_;
   const Accept accept_;
   EventChannel channel_;
   std::vector<Listening> listening_;

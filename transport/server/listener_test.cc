@@ -23,10 +23,13 @@ struct FakeCm {
   rdma_event_channel channel = {};
   std::deque<rdma_cm_event> events;
   std::set<rdma_cm_id*> ids;
+  int marked = 0;  // Ids that were given the class of kDscp.
   int binds = 0;
   int bind_error = 0;
 };
 FakeCm* fake = nullptr;
+
+constexpr int kDscp = 46;
 
 class ListenerTest : public testing::Test {
  protected:
@@ -47,6 +50,14 @@ class ListenerTest : public testing::Test {
       delete id;
       return 0;
     };
+    cm.set_option = [](rdma_cm_id* /*id*/, int level, int option, void* value,
+                       size_t length) {
+      const bool marks = level == RDMA_OPTION_ID &&
+                         option == RDMA_OPTION_ID_TOS && length == 1 &&
+                         *static_cast<uint8_t*>(value) == kDscp * 4;
+      fake->marked += marks ? 1 : 0;
+      return 0;
+    };
     cm.bind_addr = [](rdma_cm_id* /*id*/, sockaddr* /*address*/) {
       ++fake->binds;
       errno = fake->bind_error;
@@ -65,7 +76,8 @@ class ListenerTest : public testing::Test {
       fake->events.pop_front();
       return 0;
     };
-    listener_ = *Listener::Create(provider_, "", [](IncomingConnection) {});
+    listener_ =
+        *Listener::Create(provider_, "", kDscp, [](IncomingConnection) {});
     EXPECT_TRUE(listener_->Listen(address_, nullptr).ok());
   }
   ~ListenerTest() override {
@@ -108,6 +120,8 @@ TEST_F(ListenerTest, ListensAgainWhenItsDeviceIsBack) {
   listener_->Tick(now);
   EXPECT_EQ(fake_.ids.size(), 1u);
   EXPECT_EQ(listener_->NextTick(), absl::InfiniteFuture());
+  // Each id that listens has the class.
+  EXPECT_EQ(fake_.marked, fake_.binds);
 }
 
 TEST_F(ListenerTest, LeavesItsOtherAddressesAlone) {

@@ -163,6 +163,11 @@ absl::Status CmId::SetAckTimeout(uint8_t exponent) {
                    sizeof(exponent));
 }
 
+absl::Status CmId::SetTrafficClass(uint8_t traffic_class) {
+  return SetOption(RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &traffic_class,
+                   sizeof(traffic_class));
+}
+
 // RDMA_OPTION_ID_AFONLY is what IPV6_V6ONLY is for sockets.
 absl::Status CmId::SetIpv6Only(bool only) {
   int value = only ? 1 : 0;

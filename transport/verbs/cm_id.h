@@ -99,6 +99,10 @@ class CmId {
   // How long to wait for the acknowledgement of a packet before sending it
   // again: 4.096 us * 2^exponent. Before Connect() or Accept().
   absl::Status SetAckTimeout(uint8_t exponent);
+
+  // The traffic class of what is sent: see RDMA_OPTION_ID_TOS. To be set before
+  // the route is resolved, or before Listen().
+  absl::Status SetTrafficClass(uint8_t traffic_class);
   // Whether a wildcard IPv6 listener leaves IPv4 to others. Before BindAddr().
   absl::Status SetIpv6Only(bool only);
   // Whether an address may be bound while old connections of it linger. Before

@@ -87,9 +87,11 @@ TEST_F(CmIdTest, SetsOptionsInTheirOwnSizes) {
   EXPECT_TRUE(id_.SetAckTimeout(18).ok());
   EXPECT_TRUE(id_.SetIpv6Only(true).ok());
   EXPECT_TRUE(id_.SetReuseAddress(true).ok());
+  EXPECT_TRUE(id_.SetTrafficClass(184).ok());
   EXPECT_THAT(fake().calls, ElementsAre("set_option 0 3 18 of 1 bytes",
                                         "set_option 0 2 1 of 4 bytes",
-                                        "set_option 0 1 1 of 4 bytes"));
+                                        "set_option 0 1 1 of 4 bytes",
+                                        "set_option 0 0 184 of 1 bytes"));
 }
 
 TEST_F(CmIdTest, NamesTheVerbAndThePeerInErrors) {

@@ -48,6 +48,10 @@ absl::Status Check(const ChannelOptions& options) {
       CheckBytes("max_send_message_bytes", options.max_send_message_bytes));
   RETURN_IF_ERROR(CheckBytes("max_receive_message_bytes",
                              options.max_receive_message_bytes));
+  if (options.dscp < -1 || options.dscp > transport::kDscpMax) {
+    return Invalid("dscp", absl::StrCat(options.dscp),
+                   absl::StrCat("-1 or at most ", transport::kDscpMax));
+  }
   if (options.max_metadata_bytes > transport::kMaxMetadataBytes) {
     return Invalid("max_metadata_bytes",
                    absl::StrCat(options.max_metadata_bytes),
@@ -95,6 +99,7 @@ absl::StatusOr<transport::EndpointOptions> ToEndpointOptions(
   RETURN_IF_ERROR(Check(options));
   transport::EndpointOptions endpoint;
   endpoint.device = options.device;
+  endpoint.dscp = options.dscp;
   endpoint.max_receive_message_bytes =
       MessageLimit(options.max_receive_message_bytes);
   endpoint.max_send_message_bytes =

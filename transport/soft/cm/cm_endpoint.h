@@ -140,6 +140,8 @@ struct CmEndpoint : rdma_cm_id,
 
   // RDMA_OPTION_ID_AFONLY: a wildcard of IPv6 does not stand for IPv4 too.
   bool ipv6_only ABSL_GUARDED_BY(kEndpoints) = false;
+  // RDMA_OPTION_ID_TOS, of what goes to other hosts.
+  uint8_t traffic_class ABSL_GUARDED_BY(kEndpoints) = 0;
   // RDMA_OPTION_ID_ACK_TIMEOUT. By default 4.096 us * 2^14 = 67 ms.
   uint8_t ack_timeout ABSL_GUARDED_BY(kEndpoints) = 14;
 

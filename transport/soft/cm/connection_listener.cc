@@ -47,6 +47,8 @@ int ConnectionListener::Start(CmEndpoint& listener) {
     const int error =
         OpenTcpListener(listener.Local(), listener.ipv6_only, tcp);
     if (error != 0) return error;
+    // Those that it accepts have it as well.
+    SetTrafficClass(tcp.get(), listener.traffic_class);
   }
   KeepSpare(listener);
   // The engine's thread empties the kernel's queue at once. The user's backlog

@@ -71,7 +71,9 @@ int ConnectionManager::SetOption(CmEndpoint& endpoint, int level, int option,
   int number = 0;
   std::memcpy(&number, value, length);  // Little-endian hosts only.
   switch (option) {
-    case RDMA_OPTION_ID_TOS:        // It is a hint, which TCP is not told.
+    case RDMA_OPTION_ID_TOS:
+      endpoint.traffic_class = static_cast<uint8_t>(number);
+      return 0;
     case RDMA_OPTION_ID_REUSEADDR:  // Connections that ended hold no address.
       return 0;
     case RDMA_OPTION_ID_AFONLY:

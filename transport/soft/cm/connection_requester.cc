@@ -130,9 +130,12 @@ int ConnectionRequester::ConnectToHost(CmEndpoint& endpoint) {
   // The bound socket is kept, so that nobody else gets the local address.
   endpoint.connection.address_holder =
       std::exchange(endpoint.socket, base::UniqueFd(sockets[0]));
-  endpoint.connection.driver = network_.Connect(
-      endpoint.Local(), endpoint.Peer(), std::nullopt,
-      {std::nullopt, LinkSide::kSecond, base::UniqueFd(sockets[1])});
+  endpoint.connection.driver =
+      network_.Connect(endpoint.Local(), endpoint.Peer(), std::nullopt,
+                       {.memory = std::nullopt,
+                        .side = LinkSide::kSecond,
+                        .socket = base::UniqueFd(sockets[1]),
+                        .traffic_class = endpoint.traffic_class});
   return 0;
 }
 

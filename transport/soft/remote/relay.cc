@@ -63,6 +63,7 @@ Relay::Relay(Engine& engine, LingeringRelays& lingering, bool manual,
       lingering_(lingering),
       manual_(manual),
       active_(active),
+      traffic_class_(link.traffic_class),
       socket_(std::move(link.socket)),
       side_(link.side) {
   if (link.memory.has_value()) {
@@ -169,7 +170,7 @@ void Relay::TryConnect() {
     return;
   }
   base::UniqueFd tcp;
-  const int error = StartTcpConnect(source_, destination_, tcp);
+  const int error = StartTcpConnect(source_, destination_, traffic_class_, tcp);
   if (error != 0) {
     OnConnectFailed(error);
     return;

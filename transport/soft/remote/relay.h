@@ -41,6 +41,7 @@ struct RelayLink {
   std::optional<LinkMemory> memory;
   LinkSide side = LinkSide::kSecond;
   base::UniqueFd socket;
+  uint8_t traffic_class = 0;  // For Relay::Connect().
 };
 
 // Plays the peer to a queue pair of this process, over an ordinary link, and
@@ -168,6 +169,7 @@ class Relay final : public LinkDriver,
   LingeringRelays& lingering_;
   const bool manual_;
   const bool active_;
+  const uint8_t traffic_class_;
   // Set before Start(): the addresses that an active relay connects from and
   // to, and what it says first.
   base::SocketAddress source_;

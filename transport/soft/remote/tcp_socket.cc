@@ -64,12 +64,22 @@ uint16_t TcpPortFromEnvironment() {
              : 0;
 }
 
+// A socket of IPv6 may carry IPv4 as well, and has both options; one of IPv4
+// refuses the second.
+void SetTrafficClass(int socket, uint8_t traffic_class) {
+  if (traffic_class == 0) return;
+  SetInt(socket, IPPROTO_IP, IP_TOS, traffic_class);
+  SetInt(socket, IPPROTO_IPV6, IPV6_TCLASS, traffic_class);
+}
+
 int StartTcpConnect(const SocketAddress& source,
-                    const SocketAddress& destination, base::UniqueFd& result) {
+                    const SocketAddress& destination, uint8_t traffic_class,
+                    base::UniqueFd& result) {
   base::UniqueFd socket(::socket(
       destination.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return errno;
   Tune(socket.get());
+  SetTrafficClass(socket.get(), traffic_class);
   if (!source.empty() && !source.IsAny()) {
     // The port is chosen when it connects, from those that are free for this
     // destination.

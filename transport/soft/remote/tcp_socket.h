@@ -24,12 +24,16 @@ inline constexpr std::chrono::seconds kTcpKeepaliveEvery(1);
 // when it is "off" or anything else that is no port.
 uint16_t TcpPortFromEnvironment();
 
+// Marks what the socket sends: the type of service of IPv4, the traffic class
+// of IPv6.
+void SetTrafficClass(int socket, uint8_t traffic_class);
+
 // Begins to connect; never blocks. `source` is the address to come from, empty
 // for any. Returns 0 or an errno; `socket` becomes writable when it is
 // connected or has failed.
 int StartTcpConnect(const base::SocketAddress& source,
                     const base::SocketAddress& destination,
-                    base::UniqueFd& socket);
+                    uint8_t traffic_class, base::UniqueFd& socket);
 
 // The outcome of StartTcpConnect once `socket` is writable: 0 or an errno.
 int TcpConnectResult(int socket);
