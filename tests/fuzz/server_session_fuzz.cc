@@ -169,7 +169,7 @@ class Server {
     poller_->Enter();
     poller_->Add(&watcher_);
     listener_ = *Listener::Create(
-        SessionPeer::Device(), "",
+        SessionPeer::Device(), "", /*dscp=*/-1,
         [this](IncomingConnection incoming) { Accept(std::move(incoming)); });
     address_ = *listener_->Listen(base::SocketAddress::Loopback(AF_INET, 0),
                                   /*credentials=*/nullptr);

@@ -20,10 +20,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kRetryFirst(20);
 constexpr milliseconds kRetryLast(1000);
 
-// How long the engine's thread leaves bytes to a thread that may be on its way:
-// long enough to be woken.
-constexpr milliseconds kPatience(1);
-
 // Turns of one relay before others have theirs.
 constexpr int kTurns = 16;
 
@@ -99,9 +95,8 @@ void Relay::StopDriving() {
 void Relay::Serve(bool serve, bool asleep) {
   const base::MutexLock lock(mutex_);
   if (stream_ != nullptr) stream_->SetHurried(asleep);
-  if (served_ == serve && asleep_ == asleep) return;
+  if (served_ == serve) return;
   served_ = serve;
-  asleep_ = asleep;
   PumpSoon();
 }
 
@@ -217,30 +212,11 @@ void Relay::OnTcpReady() {
       saying_.assign(bytes, bytes + sizeof(preamble_));
     }
   } else if (!engine_looks()) {
-    return BePatient();
+    // The queue pair reads; here only the end is waited for.
+    pollfd waits = {.fd = tcp_.get(), .events = POLLRDHUP, .revents = 0};
+    peer_closes_ = ::poll(&waits, 1, 0) == 1;
   }
   Pump();
-}
-
-// Leaves the bytes to the thread that waits at the completion channel, if there
-// is one. The program may as well wait for something else, even for a WRITE
-// into its memory that no completion tells of.
-void Relay::BePatient() {
-  if (patient_) return;
-  patient_ = true;
-  engine_.SetInterest(tcp_.get(), false, false);
-  engine_.StartTimer(kPatience, Later(&Relay::TakeOver));
-}
-
-void Relay::TakeOver() {
-  patient_ = false;
-  if (ended_) return;
-  pollfd waits = {.fd = tcp_.get(), .events = POLLIN | POLLRDHUP, .revents = 0};
-  takes_over_ = ::poll(&waits, 1, 0) == 1;
-  peer_closes_ |= (waits.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
-  Pump();
-  if (ended_ || !std::exchange(takes_over_, false)) return;
-  UpdateInterest();
 }
 
 void Relay::OnSocketReady() {
@@ -307,8 +283,6 @@ void Relay::UpdateInterest() {
   WatchTcp();
   if (engine_looks()) {
     engine_.SetInterest(tcp_.get(), input, output);
-  } else if (asleep_ && !patient_) {
-    engine_.SetInterest(tcp_.get(), input, false);
   } else {
     engine_.SetInterestInEnd(tcp_.get());
   }

@@ -111,8 +111,6 @@ class Relay final : public LinkDriver,
   void TryConnect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnConnectFailed(int error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnTcpReady() ABSL_LOCKS_EXCLUDED(mutex_);
-  void BePatient() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TakeOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnSocketReady() ABSL_LOCKS_EXCLUDED(mutex_);
   void WatchTcp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnwatchTcp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -133,8 +131,7 @@ class Relay final : public LinkDriver,
   // drives the relay may be waited for by nobody, so what the connection
   // manager waits for is not left to it.
   bool engine_looks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !driven_ || served_ || tcp_ended_ || awaits_ready_ || peer_closes_ ||
-           takes_over_;
+    return !driven_ || served_ || tcp_ended_ || awaits_ready_ || peer_closes_;
   }
 
   // The greeting (relay_greeting.cc).
@@ -221,12 +218,6 @@ class Relay final : public LinkDriver,
   bool awaits_ready_ ABSL_GUARDED_BY(mutex_) = false;
   // The peer has closed its side; what came before is still to be read.
   bool peer_closes_ ABSL_GUARDED_BY(mutex_) = false;
-  // The queue pair's program sleeps, as far as the queue pair knows at its
-  // completion channel. If it does not come for bytes, the engine's thread
-  // takes over for once.
-  bool asleep_ ABSL_GUARDED_BY(mutex_) = true;
-  bool patient_ ABSL_GUARDED_BY(mutex_) = false;  // A timer runs.
-  bool takes_over_ ABSL_GUARDED_BY(mutex_) = false;
   // A disconnection has been said, behind which nothing goes any more.
   bool disconnects_ ABSL_GUARDED_BY(mutex_) = false;
 
