@@ -144,8 +144,8 @@ MpaResult ParseMpa(absl::Span<const std::byte> bytes, MpaKind kind,
     result.error = error;
     return result;
   };
-  if (std::memcmp(bytes.data(), Key(kind), std::min(bytes.size(), kKeyBytes)) !=
-      0) {
+  if (!bytes.empty() && std::memcmp(bytes.data(), Key(kind),
+                                    std::min(bytes.size(), kKeyBytes)) != 0) {
     return wrong(
         "the first bytes are no MPA frame: the peer does not speak "
         "iWARP");
