@@ -33,21 +33,23 @@ struct ChannelOptions {
   // fail with FAILED_PRECONDITION.
   std::string device;
 
-  // With kAny the environment variable VERBENA_FABRIC decides, if it is set to
-  // "rdma" or "tcp". Without either, a channel tries RDMA first where a device
-  // routes to the server, and TCP beside it after a quarter of a second, and
-  // takes whichever is ready. A connection that is lost is followed by one of
-  // the other kind. ChannelMetrics::fabric tells which kind is in use and why.
-  // If no RDMA device routes to the server, calls of a channel with kRdma fail
-  // with UNAVAILABLE. If `device` names a device of the other kind, they fail
-  // with FAILED_PRECONDITION. A channel whose `device` is set never changes to
-  // the other kind.
+  // The fabric to use. If it is kAny, the environment variable VERBENA_FABRIC
+  // may say "rdma" or "tcp" instead.
+  //
+  // If an RDMA device routes to the server, a channel with kAny tries RDMA, and
+  // after a quarter of a second TCP beside it. The first connection that is
+  // ready takes the calls. If RDMA fails later, the next connection goes by
+  // TCP. ChannelMetrics::fabric names the fabric in use, and the reason. A
+  // channel whose `device` is set has no second fabric.
+  //
+  // With kRdma, calls fail with UNAVAILABLE if no RDMA device routes to the
+  // server. If `device` names a device of the other kind, they fail with
+  // FAILED_PRECONDITION.
   Fabric fabric = Fabric::kAny;
 
-  // For how long after a failure of RDMA new connections go by TCP at once, and
-  // how often a channel over TCP tries RDMA again, where that may lead to the
-  // server. When RDMA is ready, new calls go that way; the old connection ends
-  // with its last call.
+  // The time between two attempts to return from TCP to RDMA, and the time for
+  // which new connections go by TCP at once after RDMA has failed. When RDMA is
+  // ready, new calls use it. The connection over TCP ends with its last call.
   absl::Duration rdma_retry_interval = absl::Seconds(10);
 
   // The differentiated services code point (RFC 2474) of what the channel

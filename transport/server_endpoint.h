@@ -117,8 +117,8 @@ class ServerEndpoint {
   // Once accepting_, only the first poller, which drives them, touches these.
   std::vector<std::pair<const Provider*, std::unique_ptr<Listener>>> listeners_;
   std::vector<Listening> listening_;
-  std::function<void()> wait_;
-  int dscp_ = -1;           // See Options.
+  std::function<void()> wait_;  // See Options.
+  int dscp_ = -1;               // See EndpointOptions.
   bool accepting_ = false;  // The listeners are in the first poller's hands.
 
   base::Mutex shutdown_mutex_;  // Held as long as Shutdown() runs.

@@ -94,7 +94,7 @@ FIRST_GUEST = [
          arguments=(HELLO_SERVER,
                     "--gtest_filter=HelloTest.*:FileTransferTest.*")),
     Test("//tests/integration:locked_memory_test", seconds=300),
-    # What the program says of a call is the same on each device.
+    # The rest of the program's output is the same on each device.
     Test("//tools/verbena:verbena_test", seconds=300,
          arguments=("{bin}/tools/verbena/verbena",
                     "--gtest_filter=*.PingsAnyServer:*.SaysThatNobodyIsThere:"

@@ -231,7 +231,7 @@ TESTED_ELSEWHERE = {
     "transport/soft/queues/verbs_handle.cc":
         "transport/soft/verbs/verbs_table_test.cc",
     "transport/soft/connected/connected_queue_pair_attributes.cc": _REFUSALS,
-    # What a relay does.
+    # Relays and their thread: programs on two hosts need both.
     "transport/soft/remote/network.cc": "tests/programs/run_lines",
     "transport/soft/device/queue_pair_directory.cc": _MESSAGES,
     "transport/soft/manual/manual_links.cc":

@@ -187,7 +187,6 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
     device->Release(memory);
     return queue_pair.status();
   }
-  const ConnectRequest request = incoming.request;
   auto calls = std::make_unique<ServerCalls>(
       *poller_, threads_, *device, std::move(incoming.id),
       *std::move(queue_pair), options_, incoming.request,
@@ -198,7 +197,7 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
 
   const std::string reply =
       EncodeConnectReply({.limits = Connection::OwnLimits(options_),
-                          .version = VersionFor(request)});
+                          .version = VersionFor(incoming.request)});
   ConnectionParameters parameters;
   parameters.private_data = Bytes(reply);
   // No more READs at once than the client's device answers and this one makes.

@@ -23,7 +23,7 @@ std::string Hex(const Header& header) {
 }
 
 // The bytes of the headers. A change here is a change of the protocol: raise
-// kProtocolVersion.
+// ProtocolVersions.
 TEST(FrameCodecTest, KeepsTheBytesOfTheCommonHeader) {
   EXPECT_EQ(Hex(FrameHeader{.type = FrameType::kResponse,
                             .flags = 0x05,

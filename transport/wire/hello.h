@@ -116,7 +116,7 @@ uint8_t VersionFor(const ConnectRequest& request);
 
 struct ConnectReply {
   PeerLimits limits;
-  uint8_t version = 8;  // See VersionFor().
+  uint8_t version = ProtocolVersions().highest;  // See VersionFor().
   std::optional<ProtocolVersions> versions = ProtocolVersions();
 };
 
