@@ -123,9 +123,10 @@ class MessageStream final : public Task, public base::ListLink<MessageStream> {
   Result Write(uint64_t message_bytes, absl::Span<const uint8_t> attachment,
                const Buffer* attachment_buffer, Allocate allocate,
                absl::FunctionRef<void(uint8_t*)> write) {
-    const Result result = writer_.Write(message_bytes, attachment,
-                                        attachment_buffer, allocate, write);
-    return Posted(result == Result::kDone, result);
+    bool post = false;
+    const Result result = writer_.Write(
+        message_bytes, attachment, attachment_buffer, allocate, write, &post);
+    return Posted(post, result);
   }
 
   // Holds back what is written from now on until ReleaseWrites(), because

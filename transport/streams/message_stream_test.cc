@@ -206,6 +206,17 @@ TEST_F(MessageStreamTest, TakesNoMoreFromAWriterThanTheOutboxHolds) {
   EXPECT_EQ(owner_.posts, 1);
 }
 
+// The poller keeps a stream until it has fetched all, so it need not hear of
+// each message.
+TEST_F(MessageStreamTest, PostsOnceForAllThatTheOutboxHolds) {
+  EXPECT_EQ(Write("a"), Result::kDone);
+  EXPECT_EQ(owner_.posts, 1);
+  stream_.Run();
+  EXPECT_EQ(Write("b"), Result::kDone);
+  EXPECT_TRUE(stream_.EndWrites());
+  EXPECT_EQ(owner_.posts, 1);
+}
+
 TEST_F(MessageStreamTest, TakesALongMessageOnlyIfNothingIsBeforeIt) {
   const std::string message(2 * kStreamOutboxBytes, 'x');
   EXPECT_EQ(Write(message), Result::kDone);

@@ -39,7 +39,8 @@ StreamResult StreamWriter::Write(uint64_t message_bytes,
                                  absl::Span<const uint8_t> attachment,
                                  const Buffer* attachment_buffer,
                                  Allocate allocate,
-                                 absl::FunctionRef<void(uint8_t*)> write) {
+                                 absl::FunctionRef<void(uint8_t*)> write,
+                                 bool* post) {
   const uint64_t bytes = message_bytes + attachment.size();
   const bool is_long = bytes > kLongMessageBytes;
   const uint64_t room =
@@ -55,13 +56,12 @@ StreamResult StreamWriter::Write(uint64_t message_bytes,
       if (!Put(message_bytes, attachment, write, &outbox_.messages)) {
         return StreamResult::kNoMemory;
       }
-      // Release, as below: Fetch() and sent_all() look at it without the mutex.
-      wrote_.store(true, std::memory_order_release);
+      *post = NoteWritten();
       return StreamResult::kDone;
     }
   }
   return WriteLong(message_bytes, attachment, attachment_buffer, allocate,
-                   write);
+                   write, post);
 }
 
 // Writes the message into Buffers before it takes the mutex. There is one
@@ -70,7 +70,8 @@ StreamResult StreamWriter::WriteLong(uint64_t message_bytes,
                                      absl::Span<const uint8_t> attachment,
                                      const Buffer* attachment_buffer,
                                      Allocate allocate,
-                                     absl::FunctionRef<void(uint8_t*)> write) {
+                                     absl::FunctionRef<void(uint8_t*)> write,
+                                     bool* post) {
   LongMessage written;
   if (message_bytes > 0) {
     written.message = allocate(message_bytes);
@@ -90,16 +91,22 @@ StreamResult StreamWriter::WriteLong(uint64_t message_bytes,
   // The call may have ended meanwhile.
   if (over_) return StreamResult::kOver;
   outbox_.long_message = std::move(written);
-  wrote_.store(true, std::memory_order_release);
+  *post = NoteWritten();
   return StreamResult::kDone;
 }
 
 bool StreamWriter::EndWrites(bool* post) {
   const MutexLock lock(mutex_);
   if (over_) return false;
-  *post = !std::exchange(no_more_goes_, true);
-  if (*post) wrote_.store(true, std::memory_order_release);
+  if (!std::exchange(no_more_goes_, true)) *post = NoteWritten();
   return true;
+}
+
+// Release: Fetch() and sent_all() look at it without the mutex.
+bool StreamWriter::NoteWritten() {
+  const bool noted = wrote_.load(std::memory_order_relaxed);
+  wrote_.store(true, std::memory_order_release);
+  return !noted;
 }
 
 // --- On the poller's thread ---

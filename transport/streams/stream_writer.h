@@ -40,7 +40,7 @@ class StreamWriter {
   StreamResult Write(uint64_t message_bytes,
                      absl::Span<const uint8_t> attachment,
                      const Buffer* attachment_buffer, Allocate allocate,
-                     absl::FunctionRef<void(uint8_t*)> write);
+                     absl::FunctionRef<void(uint8_t*)> write, bool* post);
   bool EndWrites(bool* post);
   void Hold() { held_.store(true, std::memory_order_relaxed); }
 
@@ -87,7 +87,10 @@ class StreamWriter {
   StreamResult WriteLong(uint64_t message_bytes,
                          absl::Span<const uint8_t> attachment,
                          const Buffer* attachment_buffer, Allocate allocate,
-                         absl::FunctionRef<void(uint8_t*)> write);
+                         absl::FunctionRef<void(uint8_t*)> write, bool* post);
+  // Sets wrote_. Returns whether the poller's thread has to be told, as it has
+  // been since the last Fetch() if that was set before.
+  bool NoteWritten() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sends the long message, or says why not.
   StreamSent SendLong(uint32_t call_id, LongMessageCarrier& carrier);
   StreamSent SendData(FrameSender& connection, uint32_t call_id);
