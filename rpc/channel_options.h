@@ -52,6 +52,18 @@ struct ChannelOptions {
   // ready, new calls use it. The connection over TCP ends with its last call.
   absl::Duration rdma_retry_interval = absl::Seconds(10);
 
+  // The networks over which the channel spreads its calls, from 1 to 8. A
+  // server tells its clients all the addresses that it listens at. The channel
+  // opens a connection to each one to which another network interface of this
+  // host leads, by the fabric in use, up to this number. Each call goes to the
+  // connection with the least open calls. If a connection fails, the others
+  // carry on, and it is tried again every `rdma_retry_interval`. Each takes
+  // memory of its own. 0: up to four with RDMA, whose NICs are mostly equal,
+  // and one with TCP, because a host's other network may be a slow one. Within
+  // a host, or if `device` names an RDMA device, there is always one
+  // connection.
+  int max_paths = 0;
+
   // The differentiated services code point (RFC 2474) of what the channel
   // sends, from 0 to 63: in the IP headers of RoCE and of TCP. -1: the
   // system's default. The switches, and for RoCE the NIC, decide what traffic

@@ -149,6 +149,8 @@ struct ServerMetrics {
 struct ChannelMetrics {
   std::string target;
   bool connected = false;
+  // Connections that take calls: see ChannelOptions::max_paths.
+  uint64_t paths = 0;
   // The way of the connection; all are empty while there is none. `fabric` is
   // "rdma", "tcp", or "shm", the shared memory of this host. `fabric_reason`
   // says to people why it is that one.

@@ -1,14 +1,18 @@
 #include "transport/server_endpoint.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
+#include "transport/base/local_addresses.h"
 #include "transport/base/status_macros.h"
 #include "transport/device.h"
 #include "transport/polling/posted_function.h"
+#include "transport/wire/server_addresses.h"
 
 namespace verbena::transport {
 namespace {
@@ -29,6 +33,23 @@ absl::Status Check(const ServerEndpoint::Options& options) {
   return absl::OkStatus();
 }
 
+// Returns a word that no other server has.
+std::string RandomWord() {
+  std::random_device random;
+  return absl::StrCat(absl::Hex(random(), absl::kZeroPad8),
+                      absl::Hex(random(), absl::kZeroPad8));
+}
+
+// Two providers may listen at the same address.
+void AddAddress(const base::SocketAddress& address, ServerAddresses* group) {
+  std::vector<base::SocketAddress>& known = group->addresses;
+  if (address.IsLoopback() || known.size() == kServerAddressesMax ||
+      std::find(known.begin(), known.end(), address) != known.end()) {
+    return;
+  }
+  known.push_back(address);
+}
+
 }  // namespace
 
 // Starts the pollers before it listens, because a listener hands each new
@@ -43,6 +64,7 @@ absl::StatusOr<std::unique_ptr<ServerEndpoint>> ServerEndpoint::Start(
   endpoint->dscp_ = options.endpoint.dscp;
   RETURN_IF_ERROR(endpoint->StartPollers(options, handler));
   RETURN_IF_ERROR(endpoint->Listen(options));
+  endpoint->Announce(options);
   // From here on only the first poller touches the listeners.
   for (const auto& [provider, listener] : endpoint->listeners_) {
     Poller& poller = endpoint->pollers_.front()->poller();
@@ -133,12 +155,54 @@ absl::StatusOr<Listener*> ServerEndpoint::ListenerFor(
   ASSIGN_OR_RETURN(std::unique_ptr<Listener> listener,
                    Listener::Create(provider, device, dscp_,
                                     [this](IncomingConnection incoming) {
+                                      incoming.terms.addresses = AnnouncedFor(
+                                          incoming.terms.credentials.get());
                                       NextPoller().Accept(std::move(incoming));
                                     }));
   Listener* const raw = listener.get();
   listeners_.emplace_back(&provider, std::move(listener));
   // `raw` stays valid, because the vector owns the listener by pointer.
   return raw;
+}
+
+// A wildcard stands for every address that the host has now, except on a server
+// that takes clients through one RDMA device only: other addresses lead to
+// others.
+void ServerEndpoint::Announce(const Options& options) {
+  const std::string device = WantedDevice(options.endpoint);
+  const std::string word = RandomWord();
+  const std::vector<base::SocketAddress> own = base::InterfaceAddresses();
+  absl::flat_hash_map<const ServerCredentials*, ServerAddresses> groups;
+  for (const Listening& each : listening_) {
+    const size_t i = each.address_index;
+    ServerAddresses& group =
+        groups[i < options.credentials.size() ? options.credentials[i].get()
+                                              : nullptr];
+    group.server = word;
+    const base::SocketAddress address =
+        *base::SocketAddress::ParseNumeric(each.address);
+    if (!address.IsAny()) {
+      AddAddress(address, &group);
+    } else if (device.empty() || device == kSoftDevice) {
+      for (base::SocketAddress one : own) {
+        one.set_port(address.port());
+        if (one.family() == address.family()) AddAddress(one, &group);
+      }
+    }
+  }
+  for (const auto& [credentials, group] : groups) {
+    if (group.addresses.empty()) continue;
+    announced_.emplace_back(credentials, std::make_shared<const std::string>(
+                                             EncodeServerAddresses(group)));
+  }
+}
+
+std::shared_ptr<const std::string> ServerEndpoint::AnnouncedFor(
+    const ServerCredentials* credentials) const {
+  for (const auto& [known, addresses] : announced_) {
+    if (known == credentials) return addresses;
+  }
+  return nullptr;
 }
 
 ServerPoller& ServerEndpoint::NextPoller() {

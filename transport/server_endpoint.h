@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -108,6 +109,10 @@ class ServerEndpoint {
       const std::shared_ptr<const ServerCredentials>& credentials);
   absl::StatusOr<Listener*> ListenerFor(const Provider& provider,
                                         const std::string& device);
+  // Notes by which addresses other hosts reach the server.
+  void Announce(const Options& options);
+  std::shared_ptr<const std::string> AnnouncedFor(
+      const ServerCredentials* credentials) const;
   // For the next connection: the one that has the fewest.
   ServerPoller& NextPoller();
   void StopListening();
@@ -117,6 +122,10 @@ class ServerEndpoint {
   // Once accepting_, only the first poller, which drives them, touches these.
   std::vector<std::pair<const Provider*, std::unique_ptr<Listener>>> listeners_;
   std::vector<Listening> listening_;
+  // Clients are told only of addresses that want the same credentials.
+  std::vector<
+      std::pair<const ServerCredentials*, std::shared_ptr<const std::string>>>
+      announced_;
   std::function<void()> wait_;  // See Options.
   int dscp_ = -1;               // See EndpointOptions.
   bool accepting_ = false;  // The listeners are in the first poller's hands.

@@ -9,6 +9,7 @@
 #include "tests/fuzz/fuzz_input.h"
 #include "transport/base/check.h"
 #include "transport/wire/hello.h"
+#include "transport/wire/server_addresses.h"
 
 namespace verbena::transport {
 namespace {
@@ -53,6 +54,11 @@ void Check(absl::Span<const uint8_t> data) {
     const auto again = DecodeOptions(Bytes(EncodeOptions(*options)));
     CHECK(again.ok());
     CHECK_EQ(again->size(), options->size());
+  }
+  if (const auto addresses = DecodeServerAddresses(fuzz::AsText(data));
+      addresses.ok()) {
+    CHECK_LE(addresses->addresses.size(), kServerAddressesMax);
+    CHECK(DecodeServerAddresses(EncodeServerAddresses(*addresses)).ok());
   }
 }
 

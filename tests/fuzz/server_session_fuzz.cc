@@ -218,8 +218,7 @@ class Server {
     calls_ = std::make_unique<ServerCalls>(
         *poller_, threads_, *device_, std::move(incoming.id),
         PollerDevice::QueuePair{attributes.cap.max_inline_data, nullptr},
-        options_, incoming.request,
-        /*credentials=*/nullptr, handler_);
+        options_, incoming.request, AdmissionTerms(), handler_);
     Connection& connection = calls_->connection();
     watcher_.Watch(connection.id(), &connection);
     const std::string reply =

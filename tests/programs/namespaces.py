@@ -1,4 +1,4 @@
-"""Two network namespaces, joined by a cable."""
+"""Two network namespaces, joined by cables."""
 
 import os
 import subprocess
@@ -8,13 +8,19 @@ class Unavailable(Exception):
     """Namespaces cannot be had: it takes root and ip(8)."""
 
 
+def addresses(cable):
+    """Those of its two ends."""
+    return tuple("10.78.%d.%d" % (cable, end) for end in (1, 2))
+
+
 class Namespaces:
     """Makes them when entered, or raises Unavailable, and removes them at the
-    end."""
+    end. Cable N joins interfaces netN."""
 
-    ADDRESSES = ("10.78.0.1", "10.78.0.2")
+    ADDRESSES = addresses(0)
 
-    def __init__(self):
+    def __init__(self, cables=1):
+        self.cables = cables
         self.names = tuple("verbena-%d-%d" % (os.getpid(), end)
                            for end in (1, 2))
 
@@ -25,17 +31,22 @@ class Namespaces:
         try:
             for name in self.names:
                 _ip("netns", "add", name)
-            # Made inside: this host may have an interface of that name itself.
-            _ip("-n", self.names[0], "link", "add", "net0", "type", "veth",
-                "peer", "name", "net0", "netns", self.names[1])
-            for name, address in zip(self.names, self.ADDRESSES):
-                _ip("-n", name, "addr", "add", address + "/24", "dev", "net0")
-                _ip("-n", name, "link", "set", "net0", "up")
                 _ip("-n", name, "link", "set", "lo", "up")
+            for cable in range(self.cables):
+                self._join(cable)
         except OSError as error:
             self._remove()
             raise Unavailable(str(error)) from error
         return self
+
+    def _join(self, cable):
+        interface = "net%d" % cable
+        # Made inside: this host may have an interface of that name itself.
+        _ip("-n", self.names[0], "link", "add", interface, "type", "veth",
+            "peer", "name", interface, "netns", self.names[1])
+        for name, address in zip(self.names, addresses(cable)):
+            _ip("-n", name, "addr", "add", address + "/24", "dev", interface)
+            _ip("-n", name, "link", "set", interface, "up")
 
     def __exit__(self, *_):
         self._remove()

@@ -28,6 +28,16 @@ TEST_F(HostileServerHelloTest, ConnectingFailsOnAGarbledReply) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 
+TEST_F(HostileServerHelloTest, ConnectingFailsOnMalformedAddresses) {
+  EndpointOptions options = TestOptions();
+  options.ask_addresses = true;
+  RawPeer& raw = Incoming(options);
+  ASSERT_TRUE(raw.AcceptAndWelcome({{kOptionAddresses, "5ab0,nowhere"}}).ok());
+  const absl::Status status = Outcome();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(status.message(), HasSubstr("no address is \"nowhere\""));
+}
+
 TEST_F(HostileServerHelloTest, ConnectingFailsOnAnEmptyReply) {
   ASSERT_TRUE(Incoming().Accept("").ok());
   EXPECT_EQ(Outcome().code(), absl::StatusCode::kInvalidArgument);

@@ -19,10 +19,12 @@
 #include "tests/testing/transport_client.h"
 #include "transport/base/clock.h"
 #include "transport/base/limits.h"
+#include "transport/base/local_addresses.h"
 #include "transport/base/socket_address.h"
 #include "transport/client/client_call.h"
 #include "transport/client/client_connection.h"
 #include "transport/client/client_poller.h"
+#include "transport/device.h"
 #include "transport/polling/poller.h"
 #include "transport/server/server_call.h"
 #include "transport/server_endpoint.h"
@@ -330,6 +332,39 @@ class PollerNote final : public ServerHandler {
  private:
   std::atomic<const Poller*> poller_{nullptr};
 };
+
+// Where one RDMA device alone is served, a wildcard does not say which of the
+// host's addresses lead to it.
+TEST_F(TransportTest, AClientThatAsksIsToldTheAddressesOfItsServer) {
+  PollerNote note;
+  ServerEndpoint::Options options;
+  options.endpoint = TestOptions();
+  options.addresses = {"0.0.0.0:0"};
+  const auto endpoint = *ServerEndpoint::Start(options, note);
+  const auto port = static_cast<uint16_t>(endpoint->listening().front().port);
+  std::vector<base::SocketAddress> expected;
+  if (options.endpoint.device == kSoftDevice) {
+    for (base::SocketAddress address : base::InterfaceAddresses()) {
+      address.set_port(port);
+      if (address.family() == AF_INET &&
+          expected.size() < kServerAddressesMax) {
+        expected.push_back(address);
+      }
+    }
+  }
+  base::SocketAddress target =
+      *base::SocketAddress::Parse(testing_support::TestListenAddress());
+  target.set_port(port);
+  for (const bool asks : {false, true}) {
+    EndpointOptions client_options = TestOptions();
+    client_options.ask_addresses = asks;
+    TestClient client(target.ToString(), client_options);
+    const ServerAddresses told = client.connection().server_addresses();
+    EXPECT_EQ(told.server.empty(), !asks || expected.empty());
+    EXPECT_EQ(told.addresses,
+              asks ? expected : std::vector<base::SocketAddress>());
+  }
+}
 
 // However they came and went before.
 TEST_F(TransportTest, APollerGetsNoConnectionWhileAnotherHasFewer) {

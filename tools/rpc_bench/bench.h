@@ -35,7 +35,8 @@ struct Options {
   std::string payload;  // "field", "attachment", or empty: by size.
   Case measured;        // The values that all cases have in common.
   absl::Duration duration;
-  bool inline_callbacks = false;  // See ChannelOptions.
+  bool inline_callbacks = false;  // See ChannelOptions, and the next one, too.
+  int max_paths = 0;
   bool events = false;
   bool verbs_count = false;
   Pinning pinning = {};

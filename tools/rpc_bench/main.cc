@@ -68,6 +68,7 @@ ABSL_FLAG(std::string, api, "blocking",
 ABSL_FLAG(bool, inline_callbacks, false,
           "set ChannelOptions::inline_callbacks: callbacks and coroutines\n"
           "run where the reply is parsed");
+ABSL_FLAG(int, max_paths, 0, "set ChannelOptions::max_paths");
 ABSL_FLAG(bool, events, false,
           "both sides sleep whenever there is nothing to do, instead of\n"
           "polling; a server needs the flag too");
@@ -228,6 +229,7 @@ absl::StatusOr<Options> ReadFlags() {
       .verbs_count = absl::GetFlag(FLAGS_verbs_count)};
   ReadEndpointFlags(&options.endpoint);
   options.inline_callbacks = absl::GetFlag(FLAGS_inline_callbacks);
+  options.max_paths = absl::GetFlag(FLAGS_max_paths);
   if (options.events) options.endpoint.spin_budget = absl::ZeroDuration();
   RETURN_IF_ERROR(CheckWords("layer", options.layers, "verbs,transport,rpc"));
   for (const std::string& size : absl::GetFlag(FLAGS_size)) {

@@ -58,6 +58,8 @@ TESTED_ELSEWHERE = {
     "rpc/support/stub_support.cc": _END_TO_END,
     "rpc/internal/client/channel_impl.cc": _END_TO_END,
     "rpc/internal/client/open_calls.cc": _END_TO_END,
+    "rpc/internal/client/paths.cc":
+        "rpc/internal/client/subchannel_connections_test.cc",
     "rpc/internal/client/open_call.cc": _END_TO_END,
     "rpc/internal/client/stream_call.cc": _STREAMING,
     "rpc/internal/client/blocking_stream.cc": _STREAMING,

@@ -104,6 +104,9 @@ struct EndpointOptions {
   // work request.
   bool revoke_leases = false;
 
+  // Client: whether it asks the server for its other addresses.
+  bool ask_addresses = false;
+
   // Every frame, and what else a call has in an arena, travels with a CRC32C,
   // both ways, on each connection of which either side wants it. A call whose
   // bytes were damaged ends with DATA_LOSS, as do all others that are open on

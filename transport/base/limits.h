@@ -266,6 +266,10 @@ constexpr uint8_t TrafficClass(int dscp) {
   return static_cast<uint8_t>(dscp << 2);
 }
 
+// Addresses that a server tells its clients: as many as a host has networks. It
+// bounds what a server makes its clients look at.
+inline constexpr size_t kServerAddressesMax = 8;
+
 }  // namespace verbena::transport
 
 #endif  // VERBENA_TRANSPORT_BASE_LIMITS_H_

@@ -31,6 +31,9 @@ absl::Status ClientAdmission::Begin(const ConnectRequest& request,
     options.push_back({kOptionChecksum, kChecksumKind});
   }
   if (connection_.options().trains) options.push_back({kOptionTrains, ""});
+  if (connection_.options().ask_addresses) {
+    options.push_back({kOptionAddresses, ""});
+  }
   const ClientCredentials* const credentials =
       connection_.options().credentials.get();
   if (credentials != nullptr) {
@@ -118,6 +121,7 @@ bool ClientAdmission::HandleWelcome(absl::Span<const uint8_t> frame) {
   }
   absl::Status status = CheckServer(*server_options);
   if (status.ok()) status = AgreeOnSums(*server_options);
+  if (status.ok()) status = NoteAddresses(*server_options);
   if (!status.ok()) {
     connection_.Refuse(status);
     return false;
@@ -145,6 +149,14 @@ absl::Status ClientAdmission::AgreeOnSums(
         absl::StrCat("this client requires checksums, but the server ",
                      connection_.peer(), " did not agree to them"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status ClientAdmission::NoteAddresses(
+    const std::vector<HelloOption>& server_options) {
+  const std::string* const value = FindOption(server_options, kOptionAddresses);
+  if (value == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(server_addresses_, DecodeServerAddresses(*value));
   return absl::OkStatus();
 }
 

@@ -15,6 +15,7 @@
 #include "transport/session/connection.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/hello.h"
+#include "transport/wire/server_addresses.h"
 
 namespace verbena::transport {
 
@@ -33,6 +34,7 @@ class ClientAdmission {
   // opened the connection.
   bool Handle(absl::Span<const uint8_t> frame);
   bool wants_method_names() const { return wants_method_names_; }
+  const ServerAddresses& server_addresses() const { return server_addresses_; }
 
   void Tick(absl::Time now) {
     if (now >= next_nudge_) Nudge(now);
@@ -46,6 +48,8 @@ class ClientAdmission {
   absl::Status CheckServer(const std::vector<HelloOption>& server_options);
   // OK unless the sides do not agree on checksums.
   absl::Status AgreeOnSums(const std::vector<HelloOption>& server_options);
+  // OK unless what the server says of its addresses is malformed.
+  absl::Status NoteAddresses(const std::vector<HelloOption>& server_options);
   absl::Status Send(FrameType type, absl::string_view body);
   void Nudge(absl::Time now);
 
@@ -57,7 +61,8 @@ class ClientAdmission {
   Connection& connection_;
   absl::Time next_nudge_ = absl::InfiniteFuture();
   absl::Duration nudge_pause_ = kFirstNudge;
-  bool wants_method_names_ = false;  // The server's WELCOME said so.
+  bool wants_method_names_ = false;   // The server's WELCOME said so.
+  ServerAddresses server_addresses_;  // Empty unless the WELCOME has some.
   // Until the WELCOME; null if this side has no credentials.
   std::unique_ptr<ClientHandshake> handshake_;
   std::string hellos_;  // The handshake is bound to them.

@@ -57,7 +57,7 @@ class ClientCalls final : private CallTable {
 
   // The server said GOAWAY, and so does this side: no REQUEST is sent any more.
   bool draining() const { return draining_; }
-  bool wants_method_names() const { return admission_.wants_method_names(); }
+  const ClientAdmission& admission() const { return admission_; }
   uint32_t open_calls() const {
     return sent_.live() + shared_.waiting_small.size() +
            shared_.waiting_large.size();

@@ -28,6 +28,7 @@
 #include "transport/verbs/cm_id.h"
 #include "transport/verbs/provider.h"
 #include "transport/wire/hello.h"
+#include "transport/wire/server_addresses.h"
 
 namespace verbena::transport {
 
@@ -109,12 +110,19 @@ class ClientConnection final : private CmEventHandler {
 
   // Whether the server asks for the method's name with each call.
   bool wants_method_names() const {
-    return calls_ != nullptr && calls_->wants_method_names();
+    return calls_ != nullptr && calls_->admission().wants_method_names();
   }
 
   // Whether calls may be started: the connection is open and not draining.
   bool usable() const {
     return calls_ != nullptr && calls_->connection().usable() && !draining();
+  }
+
+  // The addresses that the server has told: none unless
+  // EndpointOptions::ask_addresses is set.
+  ServerAddresses server_addresses() const {
+    return calls_ == nullptr ? ServerAddresses()
+                             : calls_->admission().server_addresses();
   }
 
   // Calls that were started and have not ended.

@@ -144,8 +144,11 @@ void Listener::HandleRequest(const CmEvent& event) {
                "the server no longer listens there");
     return;
   }
-  accept_({&provider_, std::move(id), *request, event.initiator_depth,
-           listening->credentials});
+  accept_({&provider_,
+           std::move(id),
+           *request,
+           event.initiator_depth,
+           {.credentials = listening->credentials}});
 }
 
 }  // namespace verbena::transport

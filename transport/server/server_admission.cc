@@ -66,7 +66,10 @@ void ServerAdmission::HandleHello(absl::Span<const uint8_t> frame) {
       FindOption(*client_options, kOptionTrains) != nullptr) {
     connection_.AllowTrains();
   }
-  if (credentials_ != nullptr) {
+  if (FindOption(*client_options, kOptionAddresses) == nullptr) {
+    terms_.addresses.reset();
+  }
+  if (terms_.credentials != nullptr) {
     BeginHandshake(BodyText(frame), *client_options);
   } else {
     Admit("");
@@ -87,15 +90,17 @@ void ServerAdmission::BeginHandshake(
       FindOption(client_options, kOptionCredentialsKind);
   const std::string* const message =
       FindOption(client_options, kOptionCredentials);
-  if (kind == nullptr || message == nullptr || *kind != credentials_->kind()) {
-    return connection_.Refuse(OtherCredentials(credentials_->kind(), kind));
+  if (kind == nullptr || message == nullptr ||
+      *kind != terms_.credentials->kind()) {
+    return connection_.Refuse(
+        OtherCredentials(terms_.credentials->kind(), kind));
   }
   // A proof is bound to what both sides have said of themselves.
   hellos_ = HellosText(request_,
                        {.limits = Connection::OwnLimits(connection_.options()),
                         .version = VersionFor(request_)},
                        hello_body);
-  handshake_ = credentials_->Begin(connection_.Facts());
+  handshake_ = terms_.credentials->Begin(connection_.Facts());
   if (handshake_ == nullptr) {
     return connection_.Refuse(NoHandshake());
   }
@@ -118,7 +123,7 @@ void ServerAdmission::HandleCredentials(absl::string_view message) {
   auth_context_ = std::move(answer->peer);
   withdrawn_ = std::move(answer->withdrawn);
   // Abandon() counts the client as unproven as long as these are there.
-  credentials_.reset();
+  terms_.credentials.reset();
   handshake_.reset();
   hellos_ = std::string();
   Admit(EncodeOptions({{kOptionCredentials, std::move(answer->message)}}));
@@ -137,6 +142,9 @@ void ServerAdmission::Admit(std::string welcome) {
   }
   if (connection_.options().method_names) {
     body_ += EncodeOptions({{kOptionMethodNames, ""}});
+  }
+  if (terms_.addresses != nullptr) {
+    body_ += EncodeOptions({{kOptionAddresses, *terms_.addresses}});
   }
   due_ = true;
   connection_.NoteWaiting();
@@ -166,7 +174,7 @@ bool ServerAdmission::SendDue() {
 
 bool ServerAdmission::Abandon() {
   handshake_.reset();
-  return std::exchange(credentials_, nullptr) != nullptr;
+  return std::exchange(terms_.credentials, nullptr) != nullptr;
 }
 
 }  // namespace verbena::transport

@@ -20,20 +20,26 @@
 
 namespace verbena::transport {
 
+// The terms for the clients that come to an address. Null stands for none.
+struct AdmissionTerms {
+  // Credentials that a client must show.
+  std::shared_ptr<const ServerCredentials> credentials = nullptr;
+  // The value of kOptionAddresses for a client that asks.
+  std::shared_ptr<const std::string> addresses = nullptr;
+};
+
 // Handles what a client sends before it is let in, and answers: with
 // CREDENTIALS as long as the handshake goes on, then with the WELCOME. Poller
 // thread only.
 class ServerAdmission {
  public:
-  // A client must show `credentials`, unless they are null, and say HELLO until
-  // `deadline`. `connection` must outlive it, and may still be under
-  // construction.
-  ServerAdmission(Connection& connection,
-                  std::shared_ptr<const ServerCredentials> credentials,
+  // A client must say HELLO until `deadline`. `connection` must outlive it, and
+  // may still be under construction.
+  ServerAdmission(Connection& connection, AdmissionTerms terms,
                   const ConnectRequest& request, absl::Time deadline)
       : connection_(connection),
         deadline_(deadline),
-        credentials_(std::move(credentials)),
+        terms_(std::move(terms)),
         request_(request) {}
   ServerAdmission(const ServerAdmission&) = delete;
   ServerAdmission& operator=(const ServerAdmission&) = delete;
@@ -73,8 +79,9 @@ class ServerAdmission {
 
   Connection& connection_;
   const absl::Time deadline_;
-  // Null if the client need not, or has shown them.
-  std::shared_ptr<const ServerCredentials> credentials_;
+  // The credentials are null once the client has shown them, and the addresses
+  // from the HELLO on if it does not ask.
+  AdmissionTerms terms_;
   const ConnectRequest request_;
   std::string hellos_;  // The handshake is bound to them.
   std::unique_ptr<ServerHandshake> handshake_;  // From the HELLO on.

@@ -23,14 +23,13 @@ ServerCalls::ServerCalls(Poller& poller, PollerThreads& threads,
                          PollerDevice& device, CmId id,
                          PollerDevice::QueuePair queue_pair,
                          const EndpointOptions& options,
-                         const ConnectRequest& request,
-                         std::shared_ptr<const ServerCredentials> credentials,
+                         const ConnectRequest& request, AdmissionTerms terms,
                          ServerHandler& handler)
     : threads_(threads),
       handler_(handler),
       shared_(*this, *this, handler, poller, device, std::move(id),
               std::move(queue_pair), options),
-      admission_(shared_.connection, std::move(credentials), request,
+      admission_(shared_.connection, std::move(terms), request,
                  base::Now() + options.connect_timeout),
       stalls_(shared_, intake_, streams_, replies_, options.stall_timeout) {
   if (device.limits().iwarp) {

@@ -31,15 +31,13 @@ namespace verbena::transport {
 //
 // The client can reach none of our memory: the queue pair allows no remote
 // access. Every range that the client names is checked against its arenas.
-// `handler` must outlive it. A client must show `credentials` before its first
-// call, unless they are null. Poller thread only.
+// `handler` must outlive it. Poller thread only.
 class ServerCalls final : private CallTable {
  public:
   ServerCalls(Poller& poller, PollerThreads& threads, PollerDevice& device,
               CmId id, PollerDevice::QueuePair queue_pair,
               const EndpointOptions& options, const ConnectRequest& request,
-              std::shared_ptr<const ServerCredentials> credentials,
-              ServerHandler& handler);
+              AdmissionTerms terms, ServerHandler& handler);
   ServerCalls(const ServerCalls&) = delete;
   ServerCalls& operator=(const ServerCalls&) = delete;
   ~ServerCalls();

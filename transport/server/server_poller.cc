@@ -190,7 +190,7 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   auto calls = std::make_unique<ServerCalls>(
       *poller_, threads_, *device, std::move(incoming.id),
       *std::move(queue_pair), options_, incoming.request,
-      std::move(incoming.credentials), handler_);
+      std::move(incoming.terms), handler_);
   Connection& connection = calls->connection();
   watcher->Watch(connection.id(), &connection);
   poller_->LookOften();

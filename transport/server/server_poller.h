@@ -24,6 +24,7 @@
 #include "transport/polling/poller.h"
 #include "transport/polling/poller_threads.h"
 #include "transport/polling/spin_policy.h"
+#include "transport/server/server_admission.h"
 #include "transport/server/server_call.h"
 #include "transport/server/server_calls.h"
 #include "transport/verbs/cm_id.h"
@@ -38,8 +39,7 @@ struct IncomingConnection {
   CmId id;
   ConnectRequest request;
   uint8_t initiator_depth = 0;  // READs that the client's side allows.
-  // What the client must show; null for nothing.
-  std::shared_ptr<const ServerCredentials> credentials;
+  AdmissionTerms terms;
 };
 
 // Owns a poller and its threads, and the queues and connections of every device

@@ -239,7 +239,7 @@ absl::string_view CutText(absl::string_view text, size_t bytes_max) {
 bool IsKnownOption(uint16_t type) {
   return (kOptionUserAgent <= type && type <= kOptionCredentialsKind) ||
          type == kOptionChecksum || type == kOptionMethodNames ||
-         type == kOptionTrains;
+         type == kOptionTrains || type == kOptionAddresses;
 }
 
 }  // namespace

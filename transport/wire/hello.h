@@ -172,6 +172,10 @@ inline constexpr uint16_t kOptionMethodNames = 5;
 // a WELCOME, to such a client: so does the server, and both may send them.
 inline constexpr uint16_t kOptionTrains = 6;
 
+// In a HELLO, without a value: the client may connect to other addresses of the
+// server, too. In a WELCOME, to such a client: see server_addresses.h.
+inline constexpr uint16_t kOptionAddresses = 7;
+
 struct HelloOption {
   uint16_t type = 0;
   std::string value;

@@ -374,6 +374,15 @@ TEST(HelloTest, KnowsTrainsWithoutAValue) {
   EXPECT_EQ(Options(body + body).status().code(), kInvalid);
 }
 
+TEST(HelloTest, KnowsAddressesWhichMayBeSkipped) {
+  EXPECT_EQ(kOptionAddresses & kCriticalOption, 0);
+  const std::string body = EncodeOptions({{kOptionAddresses, "5ab0"}});
+  EXPECT_EQ(absl::BytesToHexString(body), "0700040035616230");
+  const auto options = Options(body);
+  ASSERT_TRUE(options.ok()) << options.status();
+  ASSERT_NE(FindOption(*options, kOptionAddresses), nullptr);
+}
+
 TEST(HelloTest, ChecksumsAreCritical) { EXPECT_EQ(kOptionChecksum, 0x8004); }
 
 }  // namespace

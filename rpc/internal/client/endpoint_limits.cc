@@ -52,6 +52,11 @@ absl::Status Check(const ChannelOptions& options) {
     return Invalid("dscp", absl::StrCat(options.dscp),
                    absl::StrCat("-1 or at most ", transport::kDscpMax));
   }
+  if (options.max_paths < 0 ||
+      options.max_paths > static_cast<int>(transport::kServerAddressesMax)) {
+    return Invalid("max_paths", absl::StrCat(options.max_paths),
+                   absl::StrCat("from 0 to ", transport::kServerAddressesMax));
+  }
   if (options.max_metadata_bytes > transport::kMaxMetadataBytes) {
     return Invalid("max_metadata_bytes",
                    absl::StrCat(options.max_metadata_bytes),
@@ -100,6 +105,7 @@ absl::StatusOr<transport::EndpointOptions> ToEndpointOptions(
   transport::EndpointOptions endpoint;
   endpoint.device = options.device;
   endpoint.dscp = options.dscp;
+  endpoint.ask_addresses = options.max_paths != 1;
   endpoint.max_receive_message_bytes =
       MessageLimit(options.max_receive_message_bytes);
   endpoint.max_send_message_bytes =

@@ -82,6 +82,18 @@ TEST(EndpointLimitsTest, MetadataMayHave65535Bytes) {
   }
 }
 
+TEST(EndpointLimitsTest, AChannelMayHaveEightPaths) {
+  for (const int paths : {-1, 0, 8, 9}) {
+    const absl::Status status = StatusAfter(
+        [paths](ChannelOptions& options) { options.max_paths = paths; });
+    if (paths == 0 || paths == 8) {
+      EXPECT_EQ(status, absl::OkStatus());
+    } else {
+      ExpectRefused(status, "max_paths is ");
+    }
+  }
+}
+
 TEST(EndpointLimitsTest, AConnectionMayHaveOneCallTo16384) {
   for (const uint32_t calls : {0u, 1u, 16384u, 16385u}) {
     const absl::Status status = StatusAfter([calls](ChannelOptions& options) {

@@ -61,50 +61,16 @@ absl::string_view Why(Fabric fabric, absl::string_view device,
 
 }  // namespace
 
-Resolution* Resolution::Start(SharedPoller* poller, std::string target,
-                              std::string device, Fabric fabric,
+Resolution* Resolution::Start(SharedPoller* poller,
+                              std::function<Result()> find,
                               std::function<void(Result)> on_done) {
-  auto* const resolution = new Resolution(
-      poller, std::move(target), std::move(device), fabric, std::move(on_done));
+  auto* const resolution =
+      new Resolution(poller, std::move(find), std::move(on_done));
   // The channel may be gone before a name server answers: the task still needs
   // the poller's thread.
   poller->Pin();
   poller->PostInBackground(resolution);
   return resolution;
-}
-
-Resolution::Result Resolution::Find() const {
-  ASSIGN_OR_RETURN(const Fabric fabric, WantedFabric(fabric_));
-  ASSIGN_OR_RETURN(const std::string device, DeviceFor(fabric, device_));
-  // First: no address can make up for a device that is not there.
-  RETURN_IF_ERROR(transport::CheckDevice(device));
-  ASSIGN_OR_RETURN(const std::vector<base::SocketAddress> addresses,
-                   base::SocketAddress::Resolve(target_));
-  std::vector<Endpoint> endpoints;
-  for (const base::SocketAddress& address : addresses) {
-    const transport::Provider& provider =
-        transport::ChooseProvider(address, device);
-    const bool is_rdma = transport::IsRdma(provider);
-    if (fabric == Fabric::kRdma && !is_rdma) continue;
-    const transport::Provider* const fallback =
-        fabric == Fabric::kAny ? transport::FallbackFor(provider, device)
-                               : nullptr;
-    endpoints.push_back({.address = address,
-                         .provider = &provider,
-                         .is_rdma = is_rdma,
-                         .is_cheap = transport::IsCheapToAsk(provider, address),
-                         .has_fallback = fallback != nullptr});
-    endpoints.back().why = Why(fabric, device_, endpoints.back());
-    if (fallback != nullptr) {
-      endpoints.push_back(
-          {.address = address,
-           .provider = fallback,
-           .is_cheap = transport::IsCheapToAsk(*fallback, address),
-           .is_fallback = true});
-    }
-  }
-  if (endpoints.empty()) return NoRoute(target_);
-  return endpoints;
 }
 
 void Resolution::Run() {
@@ -117,7 +83,7 @@ void Resolution::Run() {
 // Decides under the mutex whether anybody still waits. If so, the channel keeps
 // the poller, and the pin is not needed any more.
 void Resolution::LookUp() {
-  result_ = Find();
+  result_ = find_();
   found_ = true;
   SharedPoller& poller = poller_;
   {
@@ -147,6 +113,42 @@ void Resolution::Tell() {
 void Resolution::Abandon() {
   const base::MutexLock lock(mutex_);
   abandoned_ = true;
+}
+
+Resolution::Result FindEndpoints(const std::string& target,
+                                 const std::string& wanted_device,
+                                 Fabric wanted_fabric) {
+  ASSIGN_OR_RETURN(const Fabric fabric, WantedFabric(wanted_fabric));
+  ASSIGN_OR_RETURN(const std::string device, DeviceFor(fabric, wanted_device));
+  // First: no address can make up for a device that is not there.
+  RETURN_IF_ERROR(transport::CheckDevice(device));
+  ASSIGN_OR_RETURN(const std::vector<base::SocketAddress> addresses,
+                   base::SocketAddress::Resolve(target));
+  std::vector<Resolution::Endpoint> endpoints;
+  for (const base::SocketAddress& address : addresses) {
+    const transport::Provider& provider =
+        transport::ChooseProvider(address, device);
+    const bool is_rdma = transport::IsRdma(provider);
+    if (fabric == Fabric::kRdma && !is_rdma) continue;
+    const transport::Provider* const fallback =
+        fabric == Fabric::kAny ? transport::FallbackFor(provider, device)
+                               : nullptr;
+    endpoints.push_back({.address = address,
+                         .provider = &provider,
+                         .is_rdma = is_rdma,
+                         .is_cheap = transport::IsCheapToAsk(provider, address),
+                         .has_fallback = fallback != nullptr});
+    endpoints.back().why = Why(fabric, wanted_device, endpoints.back());
+    if (fallback != nullptr) {
+      endpoints.push_back(
+          {.address = address,
+           .provider = fallback,
+           .is_cheap = transport::IsCheapToAsk(*fallback, address),
+           .is_fallback = true});
+    }
+  }
+  if (endpoints.empty()) return NoRoute(target);
+  return endpoints;
 }
 
 }  // namespace verbena::internal

@@ -44,12 +44,10 @@ class Resolution final : private transport::ShortTask {
   };
   using Result = absl::StatusOr<std::vector<Endpoint>>;
 
-  // Looks up `target`, "host:port". `device` is the device that is wanted, or
-  // empty, and `fabric` as in ChannelOptions. `on_done` is called with the
-  // poller's ownership held, never inside this function; afterwards the object
-  // that is returned is gone.
-  static Resolution* Start(SharedPoller* poller, std::string target,
-                           std::string device, Fabric fabric,
+  // `find` is called by the background thread, and may outlive the channel.
+  // `on_done` is called with the poller's ownership held, never inside this
+  // function; afterwards the object that is returned is gone.
+  static Resolution* Start(SharedPoller* poller, std::function<Result()> find,
                            std::function<void(Result)> on_done);
   Resolution(const Resolution&) = delete;
   Resolution& operator=(const Resolution&) = delete;
@@ -58,12 +56,10 @@ class Resolution final : private transport::ShortTask {
   void Abandon();
 
  private:
-  Resolution(SharedPoller* poller, std::string target, std::string device,
-             Fabric fabric, std::function<void(Result)> on_done)
+  Resolution(SharedPoller* poller, std::function<Result()> find,
+             std::function<void(Result)> on_done)
       : poller_(*poller),
-        target_(std::move(target)),
-        device_(std::move(device)),
-        fabric_(fabric),
+        find_(std::move(find)),
         on_done_(std::move(on_done)) {}
   ~Resolution() = default;
 
@@ -71,12 +67,9 @@ class Resolution final : private transport::ShortTask {
   void Run() override;
   void LookUp();
   void Tell();
-  Result Find() const;
 
   SharedPoller& poller_;
-  const std::string target_;
-  const std::string device_;
-  const Fabric fabric_;
+  const std::function<Result()> find_;
   const std::function<void(Result)> on_done_;
   Result result_ = std::vector<Endpoint>();
   bool found_ = false;  // Run() tells.
@@ -84,6 +77,11 @@ class Resolution final : private transport::ShortTask {
   base::Mutex mutex_;
   bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
 };
+
+// Looks up `target`, "host:port". `device` is the device that is wanted, or
+// empty, and `fabric` as in ChannelOptions. May block.
+Resolution::Result FindEndpoints(const std::string& target,
+                                 const std::string& device, Fabric fabric);
 
 }  // namespace verbena::internal
 

@@ -44,7 +44,8 @@ class ResolutionTest : public testing::Test, private transport::Task {
  private:
   void Run() override {
     Resolution::Start(
-        poller_, "127.0.0.1:9", device_, fabric_,
+        poller_,
+        [this] { return FindEndpoints("127.0.0.1:9", device_, fabric_); },
         [this](Resolution::Result result) { result_ = std::move(result); });
   }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rpc/internal/client/path_endpoints.h"
 #include "transport/base/clock.h"
 #include "transport/base/log.h"
 #include "transport/client/client_poller.h"
@@ -11,6 +12,9 @@
 
 namespace verbena::internal {
 namespace {
+
+// As many NICs as most hosts have at most.
+constexpr size_t kDefaultRdmaPaths = 4;
 
 // Errors that another attempt can't mend keep their code. All others become
 // UNAVAILABLE, whichever verb failed.
@@ -52,6 +56,7 @@ Subchannel::Subchannel(
       options_(WithWantedDevice(endpoint.ok() ? *endpoint
                                               : transport::EndpointOptions())),
       fabric_(options.fabric),
+      max_paths_(options.max_paths),
       delays_{.recheck = options.rdma_retry_interval},
       poller_(*poller),
       ownership_(poller->ownership()),
@@ -101,6 +106,7 @@ void Subchannel::SetState(ChannelState state) {
   if (state != ChannelState::kReady) {
     watched_.device.clear();
     watched_.fabric.clear();
+    watched_.paths = 0;
   }
   if (watched_.watchers > 0) state_changed_.NotifyAll();
 }
@@ -135,11 +141,47 @@ void Subchannel::Connect() {
   // No thread waits for the attempt itself, so the background thread must poll
   // until OnConnected() or OnFailed().
   poller_.AddPending();
-  resolution_ = Resolution::Start(&poller_, target_, options_.device, fabric_,
-                                  [this](Resolution::Result result) {
-                                    ownership_.AssertHeld();
-                                    OnResolved(std::move(result));
-                                  });
+  resolution_ = Resolution::Start(
+      &poller_,
+      [target = target_, device = options_.device, fabric = fabric_] {
+        return FindEndpoints(target, device, fabric);
+      },
+      [this](Resolution::Result result) {
+        ownership_.AssertHeld();
+        OnResolved(std::move(result));
+      });
+}
+
+// Within a host there is one path. A device that the user has named is the only
+// one that may be used.
+void Subchannel::FindPaths() {
+  AbandonPaths();
+  const Resolution::Endpoint& first = connections_.endpoint();
+  const size_t max_paths = max_paths_ != 0  ? static_cast<size_t>(max_paths_)
+                           : !first.is_rdma ? 1
+                                            : kDefaultRdmaPaths;
+  const bool one_device = first.is_rdma && !options_.device.empty();
+  auto told = connections_.current()->server_addresses();
+  if (first.is_cheap || one_device || max_paths == 1 ||
+      told.addresses.empty()) {
+    return;
+  }
+  path_lookup_ = Resolution::Start(
+      &poller_,
+      [first, addresses = std::move(told.addresses), max_paths] {
+        return internal::FindPaths(first, addresses, max_paths);
+      },
+      [this, server = std::move(told.server)](Resolution::Result found) {
+        ownership_.AssertHeld();
+        path_lookup_ = nullptr;
+        connections_.UsePaths(server, *std::move(found));
+      });
+}
+
+void Subchannel::AbandonPaths() {
+  if (path_lookup_ != nullptr) {
+    std::exchange(path_lookup_, nullptr)->Abandon();
+  }
 }
 
 // A channel that wants no connection does not count in the crowd, so that
@@ -166,8 +208,11 @@ void Subchannel::LookAtConnections() {
   using Change = SubchannelConnections::Change;
   for (;;) {
     switch (connections_.Look()) {
-      case Change::kNothing:
+      case Change::kNothing: {
+        const base::MutexLock lock(mutex_);
+        watched_.paths = connections_.ready();
         return;
+      }
       case Change::kConnected:
         OnConnected(/*replaced=*/false);
         break;
@@ -246,6 +291,7 @@ void Subchannel::OnConnected(bool replaced) {
     watched_.fabric = fabric;
     watched_.fabric_reason = reason;
   }
+  FindPaths();
   if (replaced) return;
   SetState(ChannelState::kReady);
   poller_.RemovePending();
@@ -253,6 +299,7 @@ void Subchannel::OnConnected(bool replaced) {
 }
 
 void Subchannel::OnLost() {
+  AbandonPaths();
   // New attachments go to plain memory until there is another connection.
   buffers_.Set(transport::BufferSource());
   SetState(ChannelState::kIdle);
@@ -272,6 +319,7 @@ void Subchannel::Shut(const absl::Status& status) {
   if (resolution_ != nullptr) {
     std::exchange(resolution_, nullptr)->Abandon();
   }
+  AbandonPaths();
   buffers_.Set(transport::BufferSource());
   connections_.CloseAll();
   SetState(ChannelState::kIdle);
@@ -298,6 +346,7 @@ void Subchannel::Describe(ChannelMetrics* metrics) const {
   metrics->connected = state_ == ChannelState::kReady;
   metrics->device = watched_.device;
   metrics->fabric = watched_.fabric;
+  metrics->paths = watched_.paths;
   if (watched_.fabric.empty()) return;
   metrics->fabric_reason = watched_.fabric_reason;
   metrics->fabric_since = base::ToWallClock(watched_.fabric_since);

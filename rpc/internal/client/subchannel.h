@@ -1,4 +1,4 @@
-// A server's address, and at most one connection to it that takes calls.
+// A server's address, and the connections to the server that take calls.
 
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_SUBCHANNEL_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_SUBCHANNEL_H_
@@ -83,10 +83,11 @@ class Subchannel final : private transport::ClientConnection::Observer {
 
   // --- With the poller's ownership held ---
 
-  // Null unless connected. Calls may be started only if it is usable().
+  // The connection for the next call; null unless connected. Calls may be
+  // started only if it is usable().
   ClientConnection* connection() const {
     ownership_.AssertHeld();
-    return connections_.current();
+    return connections_.Pick();
   }
 
   // Returns the error for a call that can't wait for a connection; OK if it may
@@ -140,6 +141,7 @@ class Subchannel final : private transport::ClientConnection::Observer {
     std::string device;
     std::string fabric;
     std::string fabric_reason;
+    size_t paths = 0;  // Connections that take calls.
     absl::Time fabric_since = absl::InfinitePast();
     // The last failure was the target's or the options' fault.
     bool hopeless = false;
@@ -157,6 +159,9 @@ class Subchannel final : private transport::ClientConnection::Observer {
   void LookAtConnections() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void OnConnected(bool replaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void OnLost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  // Looks for further addresses of the server that is connected.
+  void FindPaths() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  void AbandonPaths() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   std::string WhyFabric() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void OnFailed(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
@@ -165,6 +170,7 @@ class Subchannel final : private transport::ClientConnection::Observer {
   const std::string target_;
   const transport::EndpointOptions options_;
   const Fabric fabric_;
+  const int max_paths_;  // As in ChannelOptions.
   const SubchannelConnections::Delays delays_;
   SharedPoller& poller_;
   transport::Ownership& ownership_;  // The poller's.
@@ -176,6 +182,7 @@ class Subchannel final : private transport::ClientConnection::Observer {
 
   SubchannelConnections connections_ ABSL_GUARDED_BY(ownership_);
   Resolution* resolution_ ABSL_GUARDED_BY(ownership_) = nullptr;
+  Resolution* path_lookup_ ABSL_GUARDED_BY(ownership_) = nullptr;
   Failures failures_ ABSL_GUARDED_BY(ownership_);
 
   base::Counter connects_;

@@ -1,6 +1,7 @@
 #include "rpc/internal/client/subchannel_connections.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "transport/base/clock.h"
 #include "transport/base/log.h"
@@ -24,7 +25,13 @@ SubchannelConnections::SubchannelConnections(
       observer_(observer),
       on_change_(std::move(on_change)),
       delays_(delays),
-      timer_([this](absl::Time now) { OnTime(now); }) {}
+      timer_([this](absl::Time now) { OnTime(now); }),
+      paths_(
+          poller, options, observer,
+          [this](std::unique_ptr<ClientConnection> connection) {
+            Retire(std::move(connection));
+          },
+          delays.recheck) {}
 
 // Reversed, because the next endpoint is taken from the end. If RDMA has just
 // failed, TCP goes first, and RDMA is left to the next recheck.
@@ -69,6 +76,7 @@ void SubchannelConnections::Start(const Endpoint& endpoint) {
 
 SubchannelConnections::Change SubchannelConnections::Look() {
   ReapDraining();
+  paths_.Look(base::Now());
   Change change = LookAtCurrent();
   if (change == Change::kNothing) change = LookAtTries();
   SetTimer();
@@ -76,17 +84,21 @@ SubchannelConnections::Change SubchannelConnections::Look() {
 }
 
 // A connection that drains goes on with its open calls until its server closes
-// it. The next attempt begins anew, so one beside it ends.
+// it. A path takes its place if there is one. The next attempt begins anew, so
+// one beside it ends.
 SubchannelConnections::Change SubchannelConnections::LookAtCurrent() {
   if (current() == nullptr || current()->usable()) return Change::kNothing;
   if (current()->failed()) {
     base::Log::OfProcess().Write(LogSeverity::kInfo,
                                  current()->failure().message());
     NoteFailure(current_);
-    Close(std::move(current_.connection));
-  } else {
-    draining_.push_back(std::move(current_.connection));
   }
+  Retire(std::move(current_.connection));
+  if (!paths_.empty()) {
+    std::tie(current_.connection, current_.endpoint) = paths_.Take();
+    return Change::kReplaced;
+  }
+  paths_.Clear();
   CloseTries();
   next_recheck_ = absl::InfiniteFuture();
   return Change::kLost;
@@ -123,7 +135,8 @@ SubchannelConnections::Change SubchannelConnections::LookAtTries() {
 // A connection over RDMA that is still being tried goes on beside one over TCP.
 // All others are of no use any more.
 void SubchannelConnections::Take(Try ready) {
-  if (current() != nullptr) draining_.push_back(std::move(current_.connection));
+  if (current() != nullptr) Retire(std::move(current_.connection));
+  paths_.Clear();
   // An endpoint over RDMA that was not reached in this attempt.
   if (attempt_.has_value()) {
     for (const Endpoint& left : attempt_->endpoints) {
@@ -160,6 +173,15 @@ void SubchannelConnections::NoteFailure(const Try& failed) {
   if (fell_back()) next_recheck_ = rdma_failed_ + delays_.recheck;
 }
 
+// Lets the open calls of a connection end.
+void SubchannelConnections::Retire(
+    std::unique_ptr<ClientConnection> connection) {
+  if (connection->failed() || connection->connecting()) {
+    return Close(std::move(connection));
+  }
+  draining_.push_back(std::move(connection));
+}
+
 // Closes connections that have ended, and those that were replaced when their
 // last call has.
 void SubchannelConnections::ReapDraining() {
@@ -184,7 +206,7 @@ void SubchannelConnections::OnTime(absl::Time now) {
 }
 
 void SubchannelConnections::SetTimer() {
-  absl::Time due = next_recheck_;
+  absl::Time due = std::min(next_recheck_, paths_.next_try());
   if (attempt_.has_value()) due = std::min(due, attempt_->next_try);
   const bool drains =
       std::any_of(draining_.begin(), draining_.end(),
@@ -208,6 +230,7 @@ void SubchannelConnections::CloseAll() {
   attempt_.reset();
   next_recheck_ = absl::InfiniteFuture();
   if (current() != nullptr) Close(std::move(current_.connection));
+  paths_.Clear();
   CloseTries();
   for (auto& drained : draining_) Close(std::move(drained));
   draining_.clear();

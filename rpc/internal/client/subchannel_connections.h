@@ -6,14 +6,17 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "rpc/internal/client/paths.h"
 #include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/resolution.h"
 #include "rpc/internal/client/shared_poller.h"
+#include "transport/base/clock.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/client/client_connection.h"
 
@@ -32,6 +35,10 @@ namespace verbena::internal {
 // that has RDMA beside it is tried over RDMA again every Delays::recheck; when
 // that is ready, the old one is closed after its last call.
 //
+// Beside the one that takes calls there may be others to further addresses of
+// the same server, which share its calls: see Paths. If the first is lost, one
+// of them takes its place.
+//
 // All functions REQUIRE the poller's ownership. `observer` is told as
 // ClientConnection::Observer has it, and is to call Look() then; `on_change` is
 // called when the timer has changed something, and is to call Look(), too. Both
@@ -46,7 +53,7 @@ class SubchannelConnections {
     // to wait for.
     absl::Duration fallback = absl::Milliseconds(250);
     // For so long after RDMA has failed TCP is tried at once, and so often RDMA
-    // is tried again.
+    // and paths that have failed are tried again.
     absl::Duration recheck = absl::Seconds(10);
   };
 
@@ -77,6 +84,18 @@ class SubchannelConnections {
   // The connection that takes calls, or null. It may have become unusable since
   // the last Look().
   ClientConnection* current() const { return current_.connection.get(); }
+  // Returns the connection for the next call: current(), or one beside it.
+  ClientConnection* Pick() const {
+    return paths_.empty() ? current() : paths_.Least(current());
+  }
+  // Has connections beside current(), which `server` has answered.
+  void UsePaths(std::string server, std::vector<Endpoint> endpoints) {
+    paths_.Use(std::move(server), std::move(endpoints));
+    paths_.Look(base::Now());
+    SetTimer();
+  }
+  // How many connections take calls.
+  size_t ready() const { return current() == nullptr ? 0 : 1 + paths_.ready(); }
   // How current() goes.
   const Endpoint& endpoint() const { return current_.endpoint; }
   // Whether current() goes by TCP although RDMA may lead there, and why.
@@ -112,6 +131,7 @@ class SubchannelConnections {
   Change LookAtTries();
   void Take(Try ready);
   void NoteFailure(const Try& failed);
+  void Retire(std::unique_ptr<ClientConnection> connection);
   void ReapDraining();
   void Close(std::unique_ptr<ClientConnection> connection);
   void CloseTries();
@@ -126,6 +146,7 @@ class SubchannelConnections {
   PollerTimer timer_;
 
   Try current_;
+  Paths paths_;
   bool fell_back_ = false;
   std::vector<Try> tries_;
   std::vector<std::unique_ptr<ClientConnection>> draining_;

@@ -72,7 +72,7 @@ class SubchannelConnectionsTest : public testing::Test,
   SubchannelConnectionsTest() {
     rdma = Rdma::kWorks;
     transport::ServerEndpoint::Options options;
-    options.addresses = {"127.0.0.1:0"};
+    options.addresses = {"127.0.0.1:0", "127.0.0.1:0"};
     options.provider = &SoftProvider();
     server_ = *transport::ServerEndpoint::Start(options, handler_);
     poller_ = *pollers_.Join(absl::ZeroDuration());
@@ -214,6 +214,93 @@ TEST_F(SubchannelConnectionsTest, ALostServerIsNoticedWhateverLedThere) {
     options.provider = &SoftProvider();
     server_ = *transport::ServerEndpoint::Start(options, handler_);
   }
+}
+
+// Paths lead to the second address of the server.
+class PathsTest : public SubchannelConnectionsTest {
+ protected:
+  PathsTest() {
+    Begin();
+    EXPECT_EQ(Next(), Change::kConnected);
+  }
+
+  // `server` is the word by which the first connection knows it: none, because
+  // a server does not tell of addresses that only its own host reaches.
+  void UsePath(const std::string& server = "") {
+    const base::SocketAddress address =
+        *base::SocketAddress::ParseNumeric(server_->listening()[1].address);
+    Run([this, address, server] {
+      connections_->UsePaths(server, {{.address = address,
+                                       .provider = &RdmaProvider(),
+                                       .has_fallback = true}});
+    });
+  }
+  // Polls until the number of connections that take calls is `count`.
+  bool WaitForReady(size_t count) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(10);
+    while (connections_->ready() != count && absl::Now() < deadline) {
+      pollers_.Step();
+    }
+    return connections_->ready() == count;
+  }
+};
+
+// A call that has a method which no server has. It ends when the test polls.
+class Call final : public transport::ClientCall {
+ public:
+  void WriteRequest(uint8_t* /*out*/) override {}
+  void OnResponse(const transport::CallResponse& /*response*/) override {
+    ended = true;
+  }
+  void OnFailed(const absl::Status& /*status*/) override { ended = true; }
+
+  bool ended = false;
+};
+
+TEST_F(PathsTest, AConnectionToAnotherAddressTakesCallsToo) {
+  UsePath();
+  EXPECT_TRUE(WaitForReady(2));
+  EXPECT_EQ(connections_->Pick(), connections_->current());
+}
+
+TEST_F(PathsTest, ACallGoesToTheConnectionWithTheLeastOpenCalls) {
+  UsePath();
+  ASSERT_TRUE(WaitForReady(2));
+  Call call;
+  Run([&] {
+    transport::ClientConnection* const first = connections_->Pick();
+    first->Start(&call);
+    EXPECT_NE(connections_->Pick(), first);
+  });
+  while (!call.ended) pollers_.Step();
+  EXPECT_EQ(connections_->Pick(), connections_->current());
+}
+
+TEST_F(PathsTest, APathTakesThePlaceOfAFirstThatIsLost) {
+  UsePath();
+  ASSERT_TRUE(WaitForReady(2));
+  transport::ClientConnection* path = nullptr;
+  Run([&] {
+    connections_->current()->Close();
+    // Before anybody has looked, too, calls go where they can.
+    path = connections_->Pick();
+    Look();
+  });
+  EXPECT_EQ(Next(), Change::kReplaced);
+  EXPECT_EQ(connections_->current(), path);
+  EXPECT_TRUE(path->usable());
+}
+
+TEST_F(PathsTest, AnotherServerIsNoPath) {
+  UsePath("another");
+  EXPECT_EQ(connections_->ready(), 1u);
+}
+
+TEST_F(PathsTest, APathThatFailsIsTriedAgain) {
+  rdma = Rdma::kRefuses;
+  UsePath();
+  rdma = Rdma::kWorks;
+  EXPECT_TRUE(WaitForReady(2));
 }
 
 }  // namespace

@@ -215,6 +215,10 @@ void AddChannelMetrics(const ChannelMetrics& metrics, const Labels& labels,
   }
   out->Gauge("connected", "Whether the channel has a connection, on `device`.",
              With(labels, "device", metrics.device), metrics.connected ? 1 : 0);
+  out->Gauge("channel_paths",
+             "Connections that take the channel's calls: one for each network "
+             "that it uses.",
+             labels, metrics.paths);
   for (const char* const fabric : {"rdma", "tcp", "shm"}) {
     out->Gauge("channel_fabric",
                "Whether the channel's connection goes by `fabric`: RDMA, TCP, "
