@@ -192,11 +192,16 @@ void ConnectedQueuePair::OnLinkEnd() {
     BiasedLock::Guard lock(lock_);
     if (Connected()) Drain();  // Delivers what the peer had sent.
     if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR) return;
+    const bool unused = !responder().met() && requester().unheard();
     memory = Detach();
+    if (unused && finder_ != nullptr && finder_->AwaitAnother()) {
+      requester().SendAllAgain();
+    }
     NotePeerState();
     TellEngine();
   }
-  device_.engine().Kick(this);  // NotePeerState() may have set a deadline.
+  // NotePeerState() may have set a deadline, and another link may be there.
+  device_.engine().Kick(this);
 }
 
 }  // namespace verbena::soft

@@ -11,8 +11,8 @@ namespace verbena::soft {
 // Finds the links of one queue pair that its user connects manually. Queue
 // pairs of RPC have none.
 //
-// Not thread-safe, except awaits() and RefuseOffers(): protected by the mutex
-// under which the queue pair is modified.
+// Not thread-safe, except awaits(), AwaitAnother() and RefuseOffers():
+// protected by the mutex under which the queue pair is modified.
 class LinkFinder {
  public:
   LinkFinder() = default;
@@ -32,6 +32,11 @@ class LinkFinder {
   // Returns whether the link that is awaited has come. Then the queue pair uses
   // it.
   virtual bool TakeAwaited() = 0;
+
+  // The link has ended before the peer has said anything by it: the peer may
+  // have made it in an earlier life, and make another. Returns whether that is
+  // awaited from now on.
+  virtual bool AwaitAnother() = 0;
 
   // The queue pair is not connected manually: from now on no peer's link is
   // kept for it, until it starts anew.

@@ -98,6 +98,11 @@ class Requester {
   void CompleteSent();
   void DropUnsent();
 
+  // Whether the peer has acknowledged nothing that was sent. Then all of it may
+  // be sent again by another link.
+  bool unheard() const { return unreliable_ || acknowledged_ == 0; }
+  void SendAllAgain() { GoBackTo(acknowledged_); }
+
   // Ends the oldest unfinished request, if any, with `status`.
   void FailOldest(ibv_wc_status status);
   // Ends all unfinished requests with IBV_WC_WR_FLUSH_ERR.

@@ -61,6 +61,8 @@ class Responder {
   bool failed() const { return failed_; }
   std::optional<ibv_event_type> event() const { return event_; }
 
+  // Whether the peer has sent a request.
+  bool met() const { return met_; }
   // Whether a message has come in part.
   bool in_message() const { return in_message_; }
   // Whether a response has been sent in part.

@@ -25,7 +25,7 @@ ManualPeer PeerOf(const ibv_qp_attr& attributes, GidTable& gids) {
       gids.At(path.grh.sgid_index).value_or(ibv_gid_entry{});
   const base::SocketAddress host =
       AddressOf(path.grh.dgid, 0, own.ndev_ifindex);
-  if (host.empty() || IsLocalAddress(host)) return peer;
+  if (host.empty() || IsReachedWithinHost(host)) return peer;
   peer.host = host;
   peer.source = AddressOf(own.gid, 0, own.ndev_ifindex);
   return peer;
@@ -59,6 +59,8 @@ ManualConnection::ManualConnection(ConnectedQueuePair& queue_pair,
 
 void ManualConnection::Find(const ibv_qp_attr& attributes) {
   peer_ = PeerOf(attributes, SoftDevice::Get().gids());
+  other_host_makes_it_ =
+      ManualLinks::IsMadeByOtherHost(queue_pair_.qp_num, peer_);
   link_.reset();
   link_ = links_.Connect(queue_pair_.qp_num, peer_, may_wait_);
   awaits_ = link_ == nullptr;
@@ -77,6 +79,14 @@ bool ManualConnection::TakeAwaited() {
   link_ = links_.Take(queue_pair_.qp_num, peer_);
   if (link_ == nullptr) return false;
   Use();
+  return true;
+}
+
+// A peer of this host lets go of one link before it makes another, so a link
+// that it has left is never taken.
+bool ManualConnection::AwaitAnother() {
+  if (!other_host_makes_it_) return false;
+  awaits_ = true;
   return true;
 }
 

@@ -36,6 +36,7 @@ class ManualConnection final : public LinkFinder {
     return awaits_.load(std::memory_order_relaxed);
   }
   bool TakeAwaited() override;
+  bool AwaitAnother() override;
   void RefuseOffers() override;
   void Reset() override;
   void Close() override;
@@ -52,6 +53,8 @@ class ManualConnection final : public LinkFinder {
   ManualPeer peer_;                   // The peer whose link is awaited.
   // The peer is to make the link; see ManualLinks.
   std::atomic<bool> awaits_{false};
+  // The peer is of another host, and the one that makes the link.
+  std::atomic<bool> other_host_makes_it_{false};
 };
 
 }  // namespace verbena::soft

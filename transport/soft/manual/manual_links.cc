@@ -117,6 +117,10 @@ ManualLinks::Key ManualLinks::KeyOf(uint32_t own, const ManualPeer& peer) {
   return Key{own, peer.number, host};
 }
 
+bool ManualLinks::IsMadeByOtherHost(uint32_t own, const ManualPeer& peer) {
+  return !peer.host.empty() && !ComesFirst(own, peer);
+}
+
 std::unique_ptr<ManualLink> ManualLinks::Take(uint32_t own,
                                               const ManualPeer& peer) {
   const base::MutexLock lock(mutex_);

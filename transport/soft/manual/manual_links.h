@@ -64,6 +64,8 @@ class ManualLinks {
   // Take(). Waits up to a second for a process whose socket is full, if it may.
   std::unique_ptr<ManualLink> Connect(uint32_t own, const ManualPeer& peer,
                                       bool may_wait = true);
+  // Whether it is for the peer, on another host, to make the link.
+  static bool IsMadeByOtherHost(uint32_t own, const ManualPeer& peer);
   // Returns the link that the peer has made for `own`; null as long as there is
   // none.
   std::unique_ptr<ManualLink> Take(uint32_t own, const ManualPeer& peer);
