@@ -241,6 +241,18 @@ TEST_F(UnreliableConnectionsTest, AfterResetItConnectsAnew) {
   ExpectNextArrives(9);
 }
 
+TEST(UnreliableAloneTest, WhatIsSentToAPeerThatIsNotReadyIsSentAndLost) {
+  End a(Unreliable());
+  End b(Unreliable());
+  a.peer = &b;
+  a.BringTo(IBV_QPS_RTS);
+  for (int i = 0; i < 100; ++i) {  // More than any buffer on the way holds.
+    ASSERT_EQ(a.Send(1, 0, 16'000), 0);
+    EXPECT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
+  }
+  EXPECT_EQ(a.State(), IBV_QPS_RTS);
+}
+
 TEST(UnreliableAloneTest, WhatIsSentToANumberThatNobodyHasIsSentAndLost) {
   End a(Unreliable());
   a.peer_number = 0xabcdef;

@@ -148,6 +148,7 @@ std::optional<LinkMemory> ConnectedQueuePair::Reset() {
   checks_after_transmit_ = requester().unreliable();
   drained_event_wanted_ = false;
   give_up_at_ = TimePoint::max();
+  given_up_ = false;
   migration_ = PathMigration();
   migration_refused_ = false;
   return memory;

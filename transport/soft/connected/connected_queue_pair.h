@@ -279,6 +279,8 @@ class ConnectedQueuePair final : public QueuePair {
   bool parks_ ABSL_GUARDED_BY(lock_) = false;
   // When to give up on a peer that is not open; max() while it is.
   TimePoint give_up_at_ ABSL_GUARDED_BY(lock_) = TimePoint::max();
+  // An unreliable one has given up, and the peer has not become ready since.
+  bool given_up_ ABSL_GUARDED_BY(lock_) = false;
   // Until when the engine serves a transfer without sleeping; see Serve().
   TimePoint serve_until_ ABSL_GUARDED_BY(lock_) = TimePoint::min();
 };

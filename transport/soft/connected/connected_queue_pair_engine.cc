@@ -21,9 +21,10 @@ constexpr uint32_t kPollsOfSpinner = 4096;
 // then on both look, and neither has to be woken again.
 constexpr std::chrono::milliseconds kServeFor(1);
 
-// How long an unreliable queue pair keeps what was sent for a link that the
-// peer is to make: a connection to another host, tried again a few times.
-constexpr std::chrono::milliseconds kLinkAwaitedFor(1000);
+// How long an unreliable queue pair keeps what has no room in the ring, or no
+// ring yet, for a peer that is not ready: a connection to another host may have
+// to be tried a few times.
+constexpr std::chrono::milliseconds kPeerAwaitedFor(1000);
 
 // How long a queue pair among many is polled for nothing before it is parked.
 // Its next message then costs a doorbell, some 50 us: so little that it may
@@ -335,6 +336,7 @@ void ConnectedQueuePair::GiveUp() {
   give_up_at_ = TimePoint::max();
   // Nobody waits for an answer, so nothing fails.
   if (requester().unreliable()) {
+    given_up_ = true;
     requester().DropUnsent();
     return;
   }
@@ -373,22 +375,25 @@ void ConnectedQueuePair::NotePeerNow() {
 }
 
 // On an unreliable connection a request has been sent even if it cannot arrive,
-// so requests to a peer that is gone end at once. A peer that is not ready yet
-// will find in the ring what has room there. A link that the peer is still to
-// make is waited for, though not long: by other means the two sides may have
+// so requests to a peer that is gone end at once. A peer that is not ready, or
+// is still to make the link, will find in the ring what has room there. The
+// rest is kept for it, though not long: by other means the two sides may have
 // told each other already that they are ready.
 void ConnectedQueuePair::NotePeerOfUnreliable() {
-  const bool awaits = !link().attached() && AwaitsLink();
-  const bool gone = !Connected() || link().peer_state() == kLinkClosed;
-  if (!awaits || !requester().has_unsent() || state_ != IBV_QPS_RTS) {
+  const bool awaits = link().attached()
+                          ? Connected() && link().peer_state() == kLinkNotReady
+                          : AwaitsLink();
+  const bool gone =
+      !awaits && (!Connected() || link().peer_state() == kLinkClosed);
+  if (!awaits) given_up_ = false;
+  const bool waits =
+      awaits && !given_up_ && state_ == IBV_QPS_RTS && requester().has_unsent();
+  if (!waits) {
     give_up_at_ = TimePoint::max();
+  } else if (give_up_at_ == TimePoint::max()) {
+    give_up_at_ = device_.engine().clock().Now() + kPeerAwaitedFor;
   }
-  if (state_ != IBV_QPS_RTS) return;
-  if (!awaits) {
-    if (gone) requester().DropUnsent();
-  } else if (requester().has_unsent() && give_up_at_ == TimePoint::max()) {
-    give_up_at_ = device_.engine().clock().Now() + kLinkAwaitedFor;
-  }
+  if (state_ == IBV_QPS_RTS && (gone || given_up_)) requester().DropUnsent();
 }
 
 }  // namespace verbena::soft
