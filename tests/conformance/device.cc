@@ -8,6 +8,7 @@
 #include "tests/testing/test_device.h"
 #include "transport/base/check.h"
 #include "transport/device.h"
+#include "transport/soft/address/cm_address.h"
 #include "transport/soft/full/full_provider.h"
 #include "transport/soft/soft_provider.h"
 
@@ -15,6 +16,7 @@ namespace verbena::conformance {
 namespace {
 
 constexpr char kSoft[] = "soft";
+constexpr char kSoftByTcp[] = "soft_tcp";
 
 bool IsMapped(const ibv_gid& gid, const std::string& address) {
   ibv_gid wanted = {};
@@ -33,6 +35,8 @@ const transport::Provider& Provider() {
   return &chosen == &soft::SoftProvider() ? soft::FullSoftProvider() : chosen;
 }
 
+bool IsSoft() { return Provider().name == std::string(kSoft); }
+
 }  // namespace
 
 const transport::VerbsOps& Verbs() { return Provider().verbs; }
@@ -40,7 +44,7 @@ const transport::VerbsOps& Verbs() { return Provider().verbs; }
 const transport::CmOps& Cm() { return Provider().cm; }
 
 std::string DeviceName() {
-  if (Provider().name == std::string(kSoft)) return kSoft;
+  if (IsSoft()) return soft::ReachesAllPeersByNetwork() ? kSoftByTcp : kSoft;
   return transport::WantedDevice({});
 }
 
@@ -50,7 +54,7 @@ ibv_context* OpenDevice() {
   CHECK(devices != nullptr) << "no device list";
   ibv_context* context = nullptr;
   for (ibv_device** device = devices; *device != nullptr; ++device) {
-    if (wanted == kSoft || wanted == Verbs().get_device_name(*device)) {
+    if (IsSoft() || wanted == Verbs().get_device_name(*device)) {
       context = Verbs().open_device(*device);
       break;
     }

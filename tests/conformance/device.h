@@ -20,7 +20,7 @@ const transport::VerbsOps& Verbs();
 const transport::CmOps& Cm();
 
 // The name of the device under test; "soft" for the software device, whatever
-// it calls itself.
+// it calls itself, and "soft_tcp" if it reaches its peers by TCP.
 std::string DeviceName();
 
 // A new context of the device under test. Aborts if it cannot be opened.

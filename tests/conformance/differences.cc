@@ -11,6 +11,7 @@ namespace {
 
 constexpr absl::string_view kRxe = "rxe";
 constexpr absl::string_view kSoft = "soft";
+constexpr absl::string_view kSoftByTcp = "soft_tcp";
 
 constexpr Difference kDifferences[] = {
     {kRxe, Promise::kABusyChannelSetsErrno, "errno stays as it was",
@@ -44,6 +45,9 @@ constexpr Difference kDifferences[] = {
      "a link has two ends, and a queue pair is one of them"},
     {kRxe, Promise::kANewWindowsKeyEndsInZeros, "it ends in anything",
      "rxe chooses the low bits too"},
+    {kSoftByTcp, Promise::kARefusedWriteChangesNothing,
+     "all segments are done that end within the region",
+     "a segment of iWARP says where it goes, and not how long its message is"},
     {kRxe, Promise::kARefusedWriteTakesItsReceive, "REM_ACCESS_ERR there too",
      "rxe has one status for both ends"},
     {kRxe, Promise::kARegionMayBeBasedAtZero, "it is named by its address",

@@ -27,6 +27,7 @@ enum class Promise {
   kALocalRequestMayFollowAMessageThatWaits,
   kANewWindowsKeyEndsInZeros,
   kAQueuePairMayBeItsOwnPeer,
+  kARefusedWriteChangesNothing,
   kARefusedWriteTakesItsReceive,
   kARegionMayBeBasedAtZero,
   kARegionMayBeEmpty,
@@ -78,7 +79,9 @@ enum class Promise {
 };
 
 struct Difference {
-  absl::string_view device;  // Its name begins so: "soft", "rxe".
+  // The name of the device begins so: "soft", "rxe". What is true of "soft" is
+  // true of "soft_tcp", too.
+  absl::string_view device;
   Promise promise;
   absl::string_view instead;  // The device's behaviour.
   absl::string_view why;

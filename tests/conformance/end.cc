@@ -28,4 +28,9 @@ DatagramEnd::DatagramEnd(EndOptions options) : End(ForDatagrams(options)) {
   BringTo(IBV_QPS_RTS);
 }
 
+__attribute__((no_sanitize("thread"))) uint64_t WordByNow(End& end,
+                                                          size_t offset) {
+  return *const_cast<volatile uint64_t*>(&end.Word(offset));
+}
+
 }  // namespace verbena::conformance

@@ -5,6 +5,9 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstddef>
+#include <cstdint>
+
 #include "tests/conformance/device.h"
 #include "transport/verbs/test_end.h"
 
@@ -14,7 +17,12 @@ inline constexpr int kAllAccess =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 using transport::kTestQkey;
-using EndOptions = transport::TestEndOptions;
+
+struct EndOptions : transport::TestEndOptions {
+  // Half a second for each try: on a busy machine a first message may have to
+  // wait until a connection to another host is made.
+  EndOptions() { timeout = 17; }
+};
 
 // Options of an End whose region and queue pair allow atomics, too.
 EndOptions WithAtomics();
@@ -35,6 +43,10 @@ class DatagramEnd : public End {
  public:
   explicit DatagramEnd(EndOptions options = {});
 };
+
+// Returns the word that the device has written at `offset` by now. The write
+// has no completion, so a sanitizer sees a race with the device's thread.
+uint64_t WordByNow(End& end, size_t offset);
 
 // Bytes of the GRH in front of each datagram that is received.
 inline constexpr size_t kGrhBytes = sizeof(ibv_grh);

@@ -60,7 +60,7 @@ TEST(ReceiverNotReadyTest, EachRetryWaitsForTheRespondersTimer) {
 
 TEST(ReceiverNotReadyTest, ASuccessRestoresTheRetries) {
   EndOptions slow;
-  slow.min_rnr_timer = 29;  // 246 ms: time to post a receive.
+  slow.min_rnr_timer = 0;  // 655 ms: time to post a receive.
   End a(Retries(1));
   End b(slow);
   Connect(a, b);

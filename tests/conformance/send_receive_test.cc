@@ -176,7 +176,9 @@ TEST_F(SendReceiveTest, BothEndsMaySendAtOnce) {
 }
 
 TEST_F(SendReceiveTest, AQueuePairMayBeConnectedToItself) {
-  End alone;
+  EndOptions impatient;
+  impatient.timeout = 14;  // 67 ms.
+  End alone(impatient);
   alone.BringTo(IBV_QPS_RTS);
   alone.Fill(0, "myself");
   ASSERT_EQ(alone.Receive(7, 100, 64), 0);

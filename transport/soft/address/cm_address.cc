@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <fstream>
@@ -25,6 +26,9 @@ namespace {
 using base::SocketAddress;
 
 constexpr absl::string_view kPrefix = "verbena-soft/";
+
+// See ReachAllPeersByNetwork().
+std::atomic<bool> all_by_network{false};
 
 // Ends the name of a wildcard IPv6 listener that does not also serve IPv4.
 constexpr absl::string_view kIpv6OnlySuffix = "/v6only";
@@ -140,6 +144,19 @@ bool IsLocalAddress(const SocketAddress& address) {
   }
   ::freeifaddrs(list);
   return found;
+}
+
+bool IsReachedWithinHost(const SocketAddress& address) {
+  return !ReachesAllPeersByNetwork() && IsLocalAddress(address);
+}
+
+// Relaxed: the switch orders no other memory.
+void ReachAllPeersByNetwork() {
+  all_by_network.store(true, std::memory_order_relaxed);
+}
+
+bool ReachesAllPeersByNetwork() {
+  return all_by_network.load(std::memory_order_relaxed);
 }
 
 // An address of this host is reached from itself.

@@ -22,6 +22,16 @@ namespace verbena::soft {
 // an interface. The port does not matter.
 bool IsLocalAddress(const base::SocketAddress& address);
 
+// Whether a peer at `address` is reached within this host, by shared memory.
+// True for local addresses, unless ReachAllPeersByNetwork() was called.
+bool IsReachedWithinHost(const base::SocketAddress& address);
+
+// For tests, which have both ends in one process: from now on this process
+// reaches all peers as it reaches those of other hosts, its own addresses too.
+// Thread-safe, but connections that exist stay as they are.
+void ReachAllPeersByNetwork();
+bool ReachesAllPeersByNetwork();
+
 // The address, with port 0, from which this host connects to `destination`,
 // which is an address of its own.
 base::SocketAddress SourceFor(const base::SocketAddress& destination);

@@ -222,5 +222,14 @@ TEST_F(CmAddressTest, ConnectsFromWhereTheKernelWould) {
   EXPECT_EQ(SourceFor(Address("10.0.0.7:5")).ToString(), "10.0.0.7:0");
 }
 
+// Last, because it cannot be taken back.
+TEST(LocalAddressTest, TestsMayReachOwnAddressesByTheNetwork) {
+  EXPECT_TRUE(IsReachedWithinHost(Address("127.0.0.1:5")));
+  EXPECT_FALSE(IsReachedWithinHost(Address("192.0.2.1:5")));
+  ReachAllPeersByNetwork();
+  EXPECT_FALSE(IsReachedWithinHost(Address("127.0.0.1:5")));
+  EXPECT_TRUE(IsLocalAddress(Address("127.0.0.1:5")));
+}
+
 }  // namespace
 }  // namespace verbena::soft

@@ -63,7 +63,7 @@ int ConnectionRequester::Connect(CmEndpoint& endpoint,
 // no listener and waits_for_listeners_ is set, tries for kListenerPause: a
 // program may listen again after each connection.
 void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
-  const bool local = IsLocalAddress(endpoint.Peer());
+  const bool local = IsReachedWithinHost(endpoint.Peer());
   int error = local ? ConnectSocket(endpoint.Peer(), users_, endpoint.socket)
                     : ConnectToHost(endpoint);
   const bool may_return =

@@ -120,7 +120,7 @@ int EndpointAddresses::ResolveAddr(CmEndpoint& endpoint,
 base::SocketAddress EndpointAddresses::RouteTo(
     const CmEndpoint& endpoint, const base::SocketAddress& destination) const {
   if (endpoint.ps == RDMA_PS_UDP) return RouteSource(destination);
-  if (IsLocalAddress(destination)) return SourceFor(destination);
+  if (IsReachedWithinHost(destination)) return SourceFor(destination);
   if (!device_.network().enabled()) return base::SocketAddress();
   return RouteSource(destination);
 }

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "transport/soft/address/cm_address.h"
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/address/legal_path.h"
 #include "transport/soft/base/limits.h"
@@ -52,7 +53,9 @@ AddressHandle::AddressHandle(ProtectionDomain& domain,
   // found by its number alone.
   const ibv_gid to = route_.multicast ? GroupOnTheWire(path.dgid) : path.dgid;
   const base::SocketAddress destination = AddressOf(to, 0, source.ndev_ifindex);
-  if (!gids.Find(path.dgid).has_value() && !destination.IsLoopback()) {
+  const bool local =
+      gids.Find(path.dgid).has_value() || destination.IsLoopback();
+  if (!local || ReachesAllPeersByNetwork()) {
     route_.destination = destination;
   }
   route_.source = AddressOf(source.gid, 0, source.ndev_ifindex);

@@ -112,7 +112,7 @@ int DatagramService::Send(const CmEndpoint& endpoint,
                           const CmDatagram& datagram) {
   const base::SocketAddress peer = datagram.Destination();
   // Within the host no network is needed.
-  if (IsLocalAddress(peer)) return DeliverCmDatagram(datagram);
+  if (IsReachedWithinHost(peer)) return DeliverCmDatagram(datagram);
   DatagramRoute route;
   route.destination = peer;
   route.source = endpoint.Local();
@@ -134,7 +134,7 @@ int DatagramService::Connect(CmEndpoint& asking,
   endpoint.deadline = callbacks_.Now() + kAnswerTimeout;
   endpoint.Transition(CmState::kConnecting);
   // The answer comes by the port that all processes share.
-  if (!IsLocalAddress(endpoint.Peer())) network_.Start();
+  if (!IsReachedWithinHost(endpoint.Peer())) network_.Start();
   Ask(endpoint);
   return 0;
 }
