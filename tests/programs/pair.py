@@ -169,7 +169,7 @@ def _is_ready(line, pid):
                 # Datagrams need no listening.
                 or _names_in(pid, "unix",
                              r".*@verbena-soft-datagram\S*:%d\s*$" % port)
-                or _kernel_listens(port))
+                or kernel_listens(port))
     return True
 
 
@@ -199,7 +199,7 @@ def has_tcp_connection(pid, port):
     return any(_names_in(pid, table, pattern) for table in ("tcp", "tcp6"))
 
 
-def _kernel_listens(port):
+def kernel_listens(port):
     """Whether an identifier of the kernel's RDMA CM listens there."""
     if not os.path.exists("/dev/infiniband/rdma_cm"):
         return False

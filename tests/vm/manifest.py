@@ -50,6 +50,7 @@ HELLO_SERVER = "{bin}/examples/hello/server"
 HELLO_CLIENT = "{bin}/examples/hello/client"
 WITH_SERVER = "{repository}/tools/dev/with_server.py"
 PRELOAD = "{bin}/transport/soft/preload/libverbena-soft.so"
+NIC_PROOF = "{repository}/tools/nic_proof/nic_proof.py --bin-dir={bin}"
 BENCH = "{bin}/tools/rpc_bench/rpc_bench"
 END_TO_END = "//tests/integration:rpc_end_to_end_test"
 STREAMING = "//tests/integration:rpc_streaming_test"
@@ -248,4 +249,9 @@ JOINED = [
               arguments=("--gtest_filter=PayloadTest.*:" + _BETWEEN_HOSTS +
                          ":-" + _MEMORY,),
               environment=(("VERBENA_TEST_SERVER", "{address}:50052"),))),
+    Pair(Command("nic_proof_server", NIC_PROOF + " --serve", seconds=400),
+         Command("nic_proof", NIC_PROOF + " --peer={address} --quick "
+                 "--out=$VM_SHARE/nic-proof || {{ cat "
+                 "$VM_SHARE/nic-proof/report.md; false; }}", seconds=300,
+                 shown=True)),
 ]

@@ -16,7 +16,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
 FOLDERS = [os.path.join(ROOT, *folder.split("/"))
            for folder in ("tools/style", "tools/dev", "tools/docs",
                          "tools/install", "tools/peer_bench",
-                         "tools/bench_against", "tests/programs", "tests/vm")]
+                         "tools/bench_against", "tools/nic_proof",
+                         "tests/programs", "tests/vm")]
 sys.path[:0] = FOLDERS
 
 from test_results import Tally  # noqa: E402

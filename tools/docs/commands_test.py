@@ -92,7 +92,7 @@ def problem_of(words, folder):
     if program == "bazel":
         return problem_of_bazel(arguments)
     if program == "./dev":
-        known = re.findall(r"^  ([a-z |]+)\)", read("dev"), re.MULTILINE)
+        known = re.findall(r"^  ([a-z |-]+)\)", read("dev"), re.MULTILINE)
         if arguments[0] not in " ".join(known).replace("|", " ").split():
             return "./dev has no " + arguments[0]
         unknown = arguments[0] != "verbs" and lacks(

@@ -82,8 +82,8 @@ absl::Status CheckFlags(const Peer& peer) {
                                     1, absl::GetFlag(FLAGS_callers)));
   RETURN_IF_ERROR(
       tool::CheckNumber("rate", absl::GetFlag(FLAGS_rate), 0, kHighestRate));
-  RETURN_IF_ERROR(
-      tool::CheckNumber("size", absl::GetFlag(FLAGS_size), 0, kLargestPayload));
+  RETURN_IF_ERROR(tool::CheckNumber("size", absl::GetFlag(FLAGS_size), 0,
+                                    peer.largest_payload()));
   RETURN_IF_ERROR(tool::CheckTime("warm-up", absl::GetFlag(FLAGS_warm_up),
                                   absl::ZeroDuration(), absl::Hours(1)));
   return tool::CheckTime("duration", absl::GetFlag(FLAGS_duration),

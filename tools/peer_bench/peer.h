@@ -17,9 +17,6 @@ namespace verbena::peers {
 
 using bench::BlockingCall;
 
-// The largest payload, in bytes: a packet of a Unix socket holds so much.
-constexpr size_t kLargestPayload = size_t{128} << 10;
-
 // Callers 0 to callers - 1; caller i calls on channel i % channels.
 struct CallersOptions {
   int callers = 1;
@@ -42,6 +39,9 @@ class Peer {
   virtual std::vector<std::string> kinds(const std::string& /*server*/) const {
     return {"unary"};
   }
+
+  // Returns the largest payload that its calls may have, in bytes.
+  virtual size_t largest_payload() const { return size_t{1} << 20; }
 
   // Starts a server of the kind `server`, which serves until the process ends.
   // Returns the address for Connect().

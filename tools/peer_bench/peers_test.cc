@@ -102,7 +102,7 @@ TEST(PeersTest, NonsenseIsRefusedInWords) {
     SCOPED_TRACE(path);
     for (const std::string flag :
          {"--server=none", "--callers=0", "--channels=2", "--rate=-1",
-          "--size=200000", "--duration=0s"}) {
+          "--size=2000000", "--duration=0s"}) {
       const Ran ran = Measure(path, {flag});
       EXPECT_EQ(ran.exit_code, 2) << flag;
       EXPECT_THAT(ran.errors, HasSubstr(flag.substr(0, flag.find('=') + 1)));

@@ -31,6 +31,9 @@
 namespace verbena::peers {
 namespace {
 
+// The largest payload, in bytes: a packet of a Unix socket holds so much.
+constexpr size_t kLargestPayload = size_t{128} << 10;
+
 // An abstract name; it ends with its last character.
 struct Name {
   explicit Name(const std::string& text) {
@@ -125,6 +128,7 @@ class SocketPeer final : public Peer {
   std::vector<std::string> servers() const override {
     return {"blocking", kTcp, kTcpSpin};
   }
+  size_t largest_payload() const override { return kLargestPayload; }
 
   // Starts a thread for each connection. Over a Unix socket it ignores
   // `address`.
