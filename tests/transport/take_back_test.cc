@@ -109,9 +109,7 @@ class TakeBackTest : public testing::Test {
     const absl::Status bound =
         id.BindAddr(*base::SocketAddress::ParseNumeric(TestListenAddress()));
     CHECK(bound.ok()) << bound.ToString();
-    return (*devices_.DeviceFor(TestProvider(), id.context()))
-        ->sending()
-        .shared;
+    return (*devices_.DeviceFor(TestProvider(), id))->sending().shared;
   }
   // Takes all of it, as other connections of the device may.
   void TakeSharedRoom() {

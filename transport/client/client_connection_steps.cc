@@ -136,7 +136,7 @@ absl::Status ClientConnection::OnRoute() {
 // dependence. If one fails, no member is set.
 absl::Status ClientConnection::MakeConnection() {
   ASSIGN_OR_RETURN(PollerDevice * device,
-                   devices_.DeviceFor(provider_, id_->context()));
+                   devices_.DeviceFor(provider_, *id_));
   ASSIGN_OR_RETURN(std::unique_ptr<MemoryDomain> memory,
                    device->MakeMemory(ArenaOptions(options_)));
   RETURN_IF_ERROR(device->Reserve(*memory));

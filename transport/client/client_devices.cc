@@ -42,13 +42,15 @@ absl::StatusOr<CmWatcher*> ClientDevices::WatcherFor(const Provider& provider) {
 // Takes the first device object with room. If there is none, makes another,
 // whose size depends on how many are full.
 absl::StatusOr<PollerDevice*> ClientDevices::DeviceFor(const Provider& provider,
-                                                       ibv_context* context) {
+                                                       const CmId& id) {
+  ibv_context* const context = id.context();
   size_t full = 0;
   for (const Device& device : devices_) {
     if (device.context != context) continue;
     if (device.device->has_room()) return device.device.get();
     ++full;
   }
+  ASSIGN_OR_RETURN(CmWatcher * watcher, WatcherFor(provider));
   PollerDevice::Options options;
   options.max_connections =
       kDeviceSizes[std::min(full, std::size(kDeviceSizes) - 1)];
@@ -56,8 +58,17 @@ absl::StatusOr<PollerDevice*> ClientDevices::DeviceFor(const Provider& provider,
                    PollerDevice::Create(provider, context, options));
   PollerDevice* const raw = device.get();
   poller_.Add(raw);
-  devices_.push_back({context, std::move(device)});
+  devices_.push_back({context, std::move(device),
+                      RemovalWatch::Create(*watcher, *raw, id.LocalAddress())});
   return raw;
+}
+
+void ClientDevices::DropFinished() {
+  std::erase_if(devices_, [this](const Device& each) {
+    if (!each.device->finished()) return false;
+    poller_.Remove(each.device.get());
+    return true;
+  });
 }
 
 }  // namespace verbena::transport

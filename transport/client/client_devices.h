@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "transport/device/cm_watcher.h"
 #include "transport/device/poller_device.h"
+#include "transport/device/removal_watch.h"
 #include "transport/polling/poller.h"
 #include "transport/verbs/provider.h"
 
@@ -32,14 +33,19 @@ class ClientDevices {
 
   // Returns the watcher of the provider's event channel.
   absl::StatusOr<CmWatcher*> WatcherFor(const Provider& provider);
-  // Returns a device with room for one more connection.
+  // Returns the device of `id`, with room for one more connection.
+  // REQUIRES: the id is one of WatcherFor(provider), and has its device.
   absl::StatusOr<PollerDevice*> DeviceFor(const Provider& provider,
-                                          ibv_context* context);
+                                          const CmId& id);
+  // Destroys the devices that have failed or were removed, and that no
+  // connection uses any more.
+  void DropFinished();
 
  private:
   struct Device {
     ibv_context* context;
     std::unique_ptr<PollerDevice> device;
+    std::unique_ptr<RemovalWatch> removal;  // Null if it cannot be removed.
   };
 
   Poller& poller_;

@@ -74,6 +74,7 @@ void ClientPoller::Reap() {
                 [](const std::unique_ptr<ClientConnection>& connection) {
                   return connection->closed();
                 });
+  devices_->DropFinished();
 }
 
 absl::Time ClientPoller::NextTick() const {

@@ -79,11 +79,19 @@ class PollerDevice final : public Pollable {
   // Its completion queue has failed: it has ended its connections, and takes no
   // more.
   bool broken() const { return broken_; }
+  // The device was removed from the machine: no more connections. Each of them
+  // hears so by itself.
+  void Retire() { retired_ = true; }
+  bool retired() const { return retired_; }
+  // Whether the owner is to destroy this.
+  bool finished() const {
+    return (retired_ || broken_) && reserved_connections_ == 0;
+  }
   // How many connections there is room for.
   uint32_t max_connections() const { return plan_.connections; }
   // Whether there is room for one more connection.
   bool has_room() const {
-    return !broken_ && reserved_connections_ < plan_.connections;
+    return !broken_ && !retired_ && reserved_connections_ < plan_.connections;
   }
   // Reserves the receives of one connection without traffic; to be paired with
   // Release(). RESOURCE_EXHAUSTED if there are as many as may be; the error of
@@ -174,6 +182,7 @@ class PollerDevice final : public Pollable {
   // Receives that all connections share; null if each has its own.
   ReceiveBuffers* shared_receives_ = nullptr;
   bool broken_ = false;                          // See Break().
+  bool retired_ = false;                         // See Retire().
   uint32_t inline_wanted_ = kInlineBytesWanted;  // Less if that was refused.
   Event event_ = Event::kNone;
   uint32_t reserved_connections_ = 0;  // Reserve() without Release().

@@ -176,8 +176,7 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   ASSIGN_OR_RETURN(CmWatcher * watcher, WatcherFor(provider));
   // Further events of the id, a disconnect among them, come to this poller.
   RETURN_IF_ERROR(incoming.id.MigrateTo(watcher->channel()));
-  ASSIGN_OR_RETURN(PollerDevice * device,
-                   DeviceFor(provider, incoming.id.context()));
+  ASSIGN_OR_RETURN(PollerDevice * device, DeviceFor(provider, incoming.id));
   EndOldestUnadmitted(*device, incoming.id.PeerAddress());
   MemoryDomain& memory = device->shared_memory();
   RETURN_IF_ERROR(device->Reserve(memory));
@@ -278,12 +277,18 @@ absl::StatusOr<CmWatcher*> ServerPoller::WatcherFor(const Provider& provider) {
 // Makes a device, with the memory that its connections share, when the first
 // client comes through it.
 absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
-                                                      ibv_context* context) {
-  // A failed device stays for the connections it has, but gets no new ones.
+                                                      const CmId& id) {
+  ibv_context* const context = id.context();
+  // A device that has failed or was removed stays for the connections it has,
+  // but gets no new ones.
   for (const Device& each : devices_) {
     PollerDevice* const device = each.device.get();
-    if (device->context() == context && !device->broken()) return device;
+    if (device->context() == context && !device->broken() &&
+        !device->retired()) {
+      return device;
+    }
   }
+  ASSIGN_OR_RETURN(CmWatcher * watcher, WatcherFor(provider));
   PollerDevice::Options options;
   options.max_connections = kMaxConnectionsPerPoller;
   BufferPool::Options& pool = options.shared_pool.emplace();
@@ -300,8 +305,9 @@ absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
   PollerDevice* const raw = device.get();
   poller_->Add(raw);
   devices_.push_back(
-      {std::move(device), std::make_unique<MemoryGauges>(
-                              poller_->counters().Device(raw->name()))});
+      {std::move(device),
+       std::make_unique<MemoryGauges>(poller_->counters().Device(raw->name())),
+       RemovalWatch::Create(*watcher, *raw, id.LocalAddress())});
   return raw;
 }
 
@@ -344,6 +350,7 @@ void ServerPoller::Tick(absl::Time now) {
     }
   }
   Reap();
+  DropFinished();
   handler_tick_ = handler_.OnTick();
   uint64_t frame_bytes = 0;
   uint64_t bulk_bytes = 0;
@@ -397,6 +404,14 @@ void ServerPoller::Reap() {
   for (const Device& each : devices_) each.device->set_any_closed(false);
   connection_count_.store(static_cast<uint32_t>(connections_.size()),
                           std::memory_order_relaxed);
+}
+
+void ServerPoller::DropFinished() {
+  std::erase_if(devices_, [this](const Device& each) {
+    if (!each.device->finished()) return false;
+    poller_->Remove(each.device.get());
+    return true;
+  });
 }
 
 absl::Time ServerPoller::NextTick() const {

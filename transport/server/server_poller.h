@@ -21,6 +21,7 @@
 #include "transport/device/cm_watcher.h"
 #include "transport/device/memory_gauges.h"
 #include "transport/device/poller_device.h"
+#include "transport/device/removal_watch.h"
 #include "transport/polling/poller.h"
 #include "transport/polling/poller_threads.h"
 #include "transport/polling/spin_policy.h"
@@ -110,7 +111,8 @@ class ServerPoller final : private Pollable {
  private:
   struct Device {
     std::unique_ptr<PollerDevice> device;
-    std::unique_ptr<MemoryGauges> gauges;  // They show its shared memory.
+    std::unique_ptr<MemoryGauges> gauges;   // They show its shared memory.
+    std::unique_ptr<RemovalWatch> removal;  // Null if it cannot be removed.
   };
 
   // The progress of Stop().
@@ -142,11 +144,15 @@ class ServerPoller final : private Pollable {
   void EndOldestUnadmitted(const PollerDevice& device,
                            const base::SocketAddress& peer);
   absl::StatusOr<CmWatcher*> WatcherFor(const Provider& provider);
+  // The device of `id`. REQUIRES: the id is one of WatcherFor(provider).
   absl::StatusOr<PollerDevice*> DeviceFor(const Provider& provider,
-                                          ibv_context* context);
+                                          const CmId& id);
   void StopHere(absl::Time deadline);
   bool AnyClosed() const;
   void Reap();
+  // Destroys the devices that have failed or were removed, and that no
+  // connection uses any more.
+  void DropFinished();
   // No call is open nor will be, and every client has what was sent to it.
   bool Drained() const;
 

@@ -139,6 +139,7 @@ void Connection::OnCmEvent(const CmEvent& event) {
               : "")));
       return;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      device().Retire();
       OnDisconnected(absl::UnavailableError(absl::StrCat(
           "the device of the connection with ", peer_, " was removed")));
       return;

@@ -23,8 +23,9 @@ absl::Status ErrnoStatus(absl::string_view verb, absl::string_view object,
 
 // Whether a verb that destroys has failed with `error` because the device was
 // removed or reset: the kernel has destroyed the object with it. libibverbs
-// reports that unless RDMAV_ALLOW_DISASSOC_DESTROY is set.
-inline bool IsGone(int error) { return error == EIO; }
+// reports that unless RDMAV_ALLOW_DISASSOC_DESTROY is set. ENOTTY comes for a
+// context of which RemovedContexts has let go.
+inline bool IsGone(int error) { return error == EIO || error == ENOTTY; }
 
 }  // namespace verbena::transport
 

@@ -31,6 +31,8 @@ struct Provider {
   // kernel vouches for that: not on RDMA devices, and not for other hosts. For
   // an id that came with a CONNECT_REQUEST, or whose connect() has ended well.
   bool (*peer_user)(rdma_cm_id* id, uid_t* user) = NoPeerUser;
+  // Whether a device may be removed while the process runs.
+  bool removes_devices = false;
 };
 
 }  // namespace verbena::transport

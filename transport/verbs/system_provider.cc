@@ -6,6 +6,9 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include "transport/verbs/error.h"
+#include "transport/verbs/removed_contexts.h"
+
 namespace verbena::transport {
 namespace {
 
@@ -33,6 +36,37 @@ ibv_mr* RegMrIova(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
 
 uint16_t GetSrcPort(rdma_cm_id* id) { return rdma_get_src_port(id); }
 
+// Never destroyed, because threads may run when main() has ended.
+RemovedContexts& Removed() {
+  static auto* const contexts = new RemovedContexts;
+  return *contexts;
+}
+
+ibv_cq* CreateCq(ibv_context* context, int cqe, void* cq_context,
+                 ibv_comp_channel* channel, int comp_vector) {
+  ibv_cq* const cq =
+      ibv_create_cq(context, cqe, cq_context, channel, comp_vector);
+  if (cq != nullptr) Removed().OnCqCreated(context);
+  return cq;
+}
+
+// A device that is gone has destroyed the queue itself: see IsGone().
+int DestroyCq(ibv_cq* cq) {
+  ibv_context* const context = cq->context;
+  const int error = ibv_destroy_cq(cq);
+  if (error == 0 || IsGone(error)) Removed().OnCqDestroyed(context);
+  return error;
+}
+
+int GetCmEvent(rdma_event_channel* channel, rdma_cm_event** event) {
+  const int result = rdma_get_cm_event(channel, event);
+  if (result == 0 && (*event)->event == RDMA_CM_EVENT_DEVICE_REMOVAL &&
+      (*event)->id->verbs != nullptr) {
+    Removed().OnRemoved((*event)->id->verbs);
+  }
+  return result;
+}
+
 // A constant, so nothing runs and no device is opened before an entry is
 // called.
 constexpr Provider kSystemProvider = {
@@ -47,14 +81,14 @@ constexpr Provider kSystemProvider = {
             .create_ah = ibv_create_ah,
             .create_ah_from_wc = ibv_create_ah_from_wc,
             .create_comp_channel = ibv_create_comp_channel,
-            .create_cq = ibv_create_cq,
+            .create_cq = CreateCq,
             .create_qp = ibv_create_qp,
             .create_srq = ibv_create_srq,
             .dealloc_pd = ibv_dealloc_pd,
             .dereg_mr = ibv_dereg_mr,
             .destroy_ah = ibv_destroy_ah,
             .destroy_comp_channel = ibv_destroy_comp_channel,
-            .destroy_cq = ibv_destroy_cq,
+            .destroy_cq = DestroyCq,
             .destroy_qp = ibv_destroy_qp,
             .destroy_srq = ibv_destroy_srq,
             .detach_mcast = ibv_detach_mcast,
@@ -92,7 +126,7 @@ constexpr Provider kSystemProvider = {
             .destroy_id = rdma_destroy_id,
             .destroy_qp = rdma_destroy_qp,
             .disconnect = rdma_disconnect,
-            .get_cm_event = rdma_get_cm_event,
+            .get_cm_event = GetCmEvent,
             .get_src_port = GetSrcPort,
             .listen = rdma_listen,
             .migrate_id = rdma_migrate_id,
@@ -101,6 +135,7 @@ constexpr Provider kSystemProvider = {
             .resolve_route = rdma_resolve_route,
             .set_option = rdma_set_option,
         },
+    .removes_devices = true,
 };
 
 }  // namespace
