@@ -40,7 +40,7 @@ void SubchannelConnections::Begin(std::vector<Endpoint> endpoints) {
   outcome_.was_cheap =
       std::all_of(endpoints.begin(), endpoints.end(),
                   [](const Endpoint& each) { return each.is_cheap; });
-  rdma_ = std::nullopt;
+  KeepRdma(&endpoints);
   const bool rdma_last = RdmaHasFailedLately(base::Now());
   if (rdma_last) {
     std::stable_sort(endpoints.begin(), endpoints.end(),
@@ -51,6 +51,21 @@ void SubchannelConnections::Begin(std::vector<Endpoint> endpoints) {
   std::reverse(endpoints.begin(), endpoints.end());
   attempt_ = Attempt{std::move(endpoints)};
   StartNext();
+}
+
+// While a device is gone, nothing routes over RDMA, and the lookup finds TCP
+// alone. RDMA is tried again nevertheless if it led to the same address before.
+void SubchannelConnections::KeepRdma(std::vector<Endpoint>* endpoints) {
+  const bool found =
+      std::any_of(endpoints->begin(), endpoints->end(),
+                  [](const Endpoint& each) { return each.has_fallback; });
+  if (found || !rdma_.has_value()) return rdma_.reset();
+  bool same = false;
+  for (Endpoint& each : *endpoints) {
+    if (!(each.address == rdma_->address)) continue;
+    each.is_fallback = same = true;
+  }
+  if (!same) rdma_.reset();
 }
 
 // The endpoint leaves the list before it is tried. A fallback behind it is

@@ -122,6 +122,7 @@ class SubchannelConnections {
     absl::Time next_try = absl::InfiniteFuture();
   };
 
+  void KeepRdma(std::vector<Endpoint>* endpoints);
   void StartNext();
   void Start(const Endpoint& endpoint);
   bool RdmaHasFailedLately(absl::Time now) const {

@@ -148,6 +148,22 @@ class SubchannelConnectionsTest : public testing::Test,
     return next;
   }
 
+  // The client loses its connection.
+  void RestartServer() {
+    // Waits until the client has disconnected, which it does in Step().
+    std::future<void> down = std::async(
+        std::launch::async, [this] { server_->Shutdown(absl::Now()); });
+    EXPECT_EQ(Next(), Change::kLost);
+    while (down.wait_for(std::chrono::seconds(0)) !=
+           std::future_status::ready) {
+      pollers_.Step();
+    }
+    transport::ServerEndpoint::Options options;
+    options.addresses = {server_->listening()[0].address};
+    options.provider = &SoftProvider();
+    server_ = *transport::ServerEndpoint::Start(options, handler_);
+  }
+
   NoCalls handler_;
   std::unique_ptr<transport::ServerEndpoint> server_;
   SharedPollers pollers_{1, SharedPollers::Drive::kByStep};
@@ -188,6 +204,24 @@ TEST_F(SubchannelConnectionsTest, RdmaThatIsBackTakesThePlaceOfTcp) {
   EXPECT_FALSE(connections_->fell_back());
 }
 
+// As when the device was removed: the next lookup finds TCP alone.
+TEST_F(SubchannelConnectionsTest, RdmaThatHasNoDeviceForAWhileIsTriedAgain) {
+  Begin();
+  EXPECT_EQ(Next(), Change::kConnected);
+  rdma = Rdma::kRefuses;
+  RestartServer();
+  const base::SocketAddress address =
+      *base::SocketAddress::ParseNumeric(server_->listening()[0].address);
+  Run([this, address] {
+    connections_->Begin({{.address = address, .provider = &SoftProvider()}});
+  });
+  EXPECT_EQ(Next(), Change::kConnected);
+  EXPECT_TRUE(connections_->fell_back());
+  rdma = Rdma::kWorks;
+  EXPECT_EQ(Next(), Change::kReplaced);
+  EXPECT_FALSE(connections_->fell_back());
+}
+
 TEST_F(SubchannelConnectionsTest, AnAttemptFailsWhenBothHave) {
   rdma = Rdma::kRefuses;
   server_->Shutdown(absl::Now());
@@ -201,18 +235,7 @@ TEST_F(SubchannelConnectionsTest, ALostServerIsNoticedWhateverLedThere) {
     rdma = how;
     Begin();
     EXPECT_EQ(Next(), Change::kConnected);
-    // Waits until the client has disconnected, which it does in Step().
-    std::future<void> down = std::async(
-        std::launch::async, [this] { server_->Shutdown(absl::Now()); });
-    EXPECT_EQ(Next(), Change::kLost);
-    while (down.wait_for(std::chrono::seconds(0)) !=
-           std::future_status::ready) {
-      pollers_.Step();
-    }
-    transport::ServerEndpoint::Options options;
-    options.addresses = {server_->listening()[0].address};
-    options.provider = &SoftProvider();
-    server_ = *transport::ServerEndpoint::Start(options, handler_);
+    RestartServer();
   }
 }
 
