@@ -214,6 +214,12 @@ inline constexpr uint8_t kReadDepth = 16;
 // calls have deadlines, connections keepalives and limits of stalls.
 inline constexpr uint8_t kRnrRetries = 7;
 
+// Time after which a device sends a packet again that is not acknowledged:
+// 4.096 us * 2^16 = 268 ms. After eight times, two seconds or a few more, the
+// connection fails. The connection manager's own choice takes 17 s to 34 s,
+// and a channel that could go by TCP would wait as long.
+inline constexpr uint8_t kAckTimeout = 16;
+
 // --- Time ------------------------------------------------------------------
 
 // For how many seconds a client may keep a server waiting without any progress

@@ -61,6 +61,8 @@ absl::Status ClientConnection::ResolveAddress() {
   if (id_.has_value()) watcher_->Unwatch(*id_);
   ASSIGN_OR_RETURN(id_, CmId::Create(provider_, watcher_->channel()));
   watcher_->Watch(*id_, this);
+  // Kernels before 5.1 do not know it.
+  id_->SetAckTimeout(kAckTimeout).IgnoreError();
   if (options_.dscp >= 0) {
     RETURN_IF_ERROR(id_->SetTrafficClass(TrafficClass(options_.dscp)));
   }

@@ -194,6 +194,8 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   watcher->Watch(connection.id(), &connection);
   poller_->LookOften();
 
+  // Kernels before 5.1 do not know it.
+  connection.id().SetAckTimeout(kAckTimeout).IgnoreError();
   const std::string reply =
       EncodeConnectReply({.limits = Connection::OwnLimits(options_),
                           .version = VersionFor(incoming.request)});
