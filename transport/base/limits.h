@@ -215,10 +215,15 @@ inline constexpr uint8_t kReadDepth = 16;
 inline constexpr uint8_t kRnrRetries = 7;
 
 // Time after which a device sends a packet again that is not acknowledged:
-// 4.096 us * 2^16 = 268 ms. After eight times, two seconds or a few more, the
-// connection fails. The connection manager's own choice takes 17 s to 34 s,
-// and a channel that could go by TCP would wait as long.
+// 4.096 us * 2^16 = 268 ms. The connection fails after kAckRetries, about two
+// seconds; devices may take up to four times as long. By the connection
+// manager's own choice it takes 17 s to 34 s, and a channel that could go by
+// TCP would wait as long.
 inline constexpr uint8_t kAckTimeout = 16;
+
+// Retransmissions before the connection fails: one fewer than there may be,
+// because rxe takes 7 for ever.
+inline constexpr uint8_t kAckRetries = 6;
 
 // --- Time ------------------------------------------------------------------
 

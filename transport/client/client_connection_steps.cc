@@ -122,6 +122,7 @@ absl::Status ClientConnection::OnRoute() {
   parameters.private_data = absl::MakeConstSpan(
       reinterpret_cast<const uint8_t*>(hello.data()), hello.size());
   parameters.responder_resources = device_->limits().reads_answered;
+  parameters.retry_count = kAckRetries;
   parameters.rnr_retry_count = kRnrRetries;
   absl::Status status = calls_->connection().id().Connect(parameters);
   // iWARP connects a socket in there, and learns at once that nobody listens.
@@ -137,8 +138,7 @@ absl::Status ClientConnection::OnRoute() {
 // Takes device, memory, reservation and queue pair in the order of their
 // dependence. If one fails, no member is set.
 absl::Status ClientConnection::MakeConnection() {
-  ASSIGN_OR_RETURN(PollerDevice * device,
-                   devices_.DeviceFor(provider_, *id_));
+  ASSIGN_OR_RETURN(PollerDevice * device, devices_.DeviceFor(provider_, *id_));
   ASSIGN_OR_RETURN(std::unique_ptr<MemoryDomain> memory,
                    device->MakeMemory(ArenaOptions(options_)));
   RETURN_IF_ERROR(device->Reserve(*memory));

@@ -204,6 +204,7 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   // No more READs at once than the client's device answers and this one makes.
   parameters.initiator_depth =
       std::min(incoming.initiator_depth, device->limits().reads_made);
+  parameters.retry_count = kAckRetries;
   parameters.rnr_retry_count = kRnrRetries;
   absl::Status status = connection.id().Accept(parameters);
   if (status.ok()) status = calls->Begin();
