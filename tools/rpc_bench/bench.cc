@@ -197,7 +197,9 @@ class BenchRun {
     // A call for each stream, and one for Describe().
     channel.max_concurrent_calls = kMaxStreams + 1;
     ASSIGN_OR_RETURN(
-        rpc_, RpcLayer::Connect(options_.target, channel, kStartTimeout));
+        rpc_, RpcLayer::Connect(
+                  options_.target, channel, kStartTimeout,
+                  {.channels = options_.channels, .busy = options_.busy}));
     ASSIGN_OR_RETURN(const DescribeReply server, rpc_->Describe());
     server_processor_ = server.pinned_to();
     const auto not_alike = [this](absl::string_view has) {

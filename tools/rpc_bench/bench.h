@@ -43,6 +43,9 @@ struct Options {
   std::vector<Op> verbs_ops = {};
   // The device, and the options of the transport that have flags.
   transport::EndpointOptions endpoint = {};
+  // Channels of the layer rpc, and how many of them have calls.
+  int channels = 1;
+  int busy = 1;
 };
 
 // Measures the server that `options` name, or starts one. Each case is measured

@@ -114,6 +114,10 @@ ABSL_FLAG(std::string, plot, "",
 // The connections.
 ABSL_FLAG(bool, checksum, false,
           "use checksums at the layers transport and rpc");
+ABSL_FLAG(int, channels, 1,
+          "connections of the layer rpc; unary calls go over --busy of them\n"
+          "by turns, and the others are idle");
+ABSL_FLAG(int, busy, 1, "see --channels");
 ABSL_FLAG(bool, trains, true,
           "let small calls of the layer transport that are ready together\n"
           "travel in one SEND; the layer rpc always does");
@@ -151,6 +155,9 @@ constexpr char kStandardOutput[] = "-";
 // The longest payload that channels and servers accept by default, in a message
 // that has a few bytes more than the payload.
 constexpr uint64_t kMaxSizeBytes = (uint64_t{64} << 20) - 64;
+
+// The most of --channels.
+constexpr int kMaxChannels = 10000;
 
 constexpr int kMeasured = 0;
 constexpr int kFailed = 1;
@@ -263,6 +270,13 @@ absl::StatusOr<Options> ReadFlags() {
     options.measured.streams = streams;
     options.outstanding = {streams};
   }
+  ASSIGN_OR_RETURN(
+      options.channels,
+      ReadNumber("channels", absl::StrCat(absl::GetFlag(FLAGS_channels)), 1,
+                 kMaxChannels));
+  ASSIGN_OR_RETURN(options.busy,
+                   ReadNumber("busy", absl::StrCat(absl::GetFlag(FLAGS_busy)),
+                              1, options.channels));
   const double rate = options.measured.rate_per_s;
   if (rate != 0 && !(rate >= 1 && rate <= 1e9)) {
     return WrongFlag("rate", rate, "calls a second, from 1 to 1e9");

@@ -248,6 +248,13 @@ TEST(RpcBenchTest, MeasuresIdleConnections) {
   EXPECT_THAT(ran.output, HasSubstr("(verbs, transport, rpc): client "));
 }
 
+TEST(RpcBenchTest, MeasuresSomeOfManyConnections) {
+  const Ran ran = RunBench({"--layer=rpc", "--size=64", "--channels=5",
+                            "--busy=2", "--api=callback", "--duration=20ms"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors << ran.output;
+  EXPECT_EQ(RunBench({"--channels=2", "--busy=3"}).exit_code, 2);
+}
+
 TEST(RpcBenchTest, MeasuresTheServerThatItIsGiven) {
   ChildProcess server({bench_path, "--server=" + TestAddress() + ":0"});
   const std::string target = WordAfter("listening on ", server.ReadLine());

@@ -31,9 +31,9 @@ class RpcPipe final : public EchoPipe {
  public:
   // Makes the calls of all slots beforehand, with their payloads and deadlines,
   // so that Start() only sends.
-  RpcPipe(Channel& channel, Echo::Stub& stub, const Case& measured,
-          absl::Time deadline)
-      : stub_(stub),
+  RpcPipe(Channel& channel, std::vector<Echo::Stub*> stubs,
+          const Case& measured, absl::Time deadline)
+      : stubs_(std::move(stubs)),
         blocking_(measured.outstanding == 1 && measured.api == Api::kBlocking),
         coroutines_(measured.api == Api::kCoroutine),
         attachment_(measured.attachment),
@@ -73,7 +73,7 @@ class RpcPipe final : public EchoPipe {
     ++under_way_;
     if (blocking_) return;
     if (coroutines_) return internal::StartTask(CallByCoroutine(call), &call);
-    stub_.async()->Echo(
+    NextStub().async()->Echo(
         &call.context, &RequestOf(call), &call.reply,
         [this, slot](const absl::Status& status) { OnEnded(slot, status); });
   }
@@ -86,7 +86,7 @@ class RpcPipe final : public EchoPipe {
     if (blocking_) {
       if (under_way_ == 0) return absl::OkStatus();
       Call& call = *calls_.front();
-      End(0, stub_.Echo(&call.context, RequestOf(call), &call.reply));
+      End(0, NextStub().Echo(&call.context, RequestOf(call), &call.reply));
     } else if (until > base::Now()) {
       all_ended_.WaitUntil(mutex_, until);
     } else {
@@ -118,9 +118,15 @@ class RpcPipe final : public EchoPipe {
     return call.payload.empty() ? request_ : call.own_request;
   }
 
+  Echo::Stub& NextStub() {
+    const size_t turn = turn_;
+    turn_ = turn + 1 == stubs_.size() ? 0 : turn + 1;
+    return *stubs_[turn];
+  }
+
   Task<absl::Status> CallByCoroutine(Call& call) {
-    co_return co_await stub_.co()->Echo(&call.context, RequestOf(call),
-                                        &call.reply);
+    co_return co_await NextStub().co()->Echo(&call.context, RequestOf(call),
+                                             &call.reply);
   }
 
   void OnEnded(int slot, const absl::Status& status) {
@@ -157,7 +163,8 @@ class RpcPipe final : public EchoPipe {
     --under_way_;
   }
 
-  Echo::Stub& stub_;
+  const std::vector<Echo::Stub*> stubs_;  // Used by turns.
+  size_t turn_ = 0;
   const bool blocking_;
   const bool coroutines_;
   const bool attachment_;
@@ -175,13 +182,21 @@ class RpcPipe final : public EchoPipe {
 
 absl::StatusOr<std::unique_ptr<RpcLayer>> RpcLayer::Connect(
     const std::string& target, const ChannelOptions& options,
-    absl::Duration timeout) {
+    absl::Duration timeout, const Crowd& crowd) {
   std::unique_ptr<RpcLayer> layer(new RpcLayer(CreateChannel(target, options)));
-  ClientContext context;
-  context.set_timeout(timeout);
-  EchoReply reply;
+  for (int i = 1; i < crowd.channels; ++i) {
+    layer->others_.push_back(Echo::NewStub(CreateChannel(target, options)));
+  }
+  layer->busy_others_ = crowd.busy - 1;
   // A channel connects with its first call.
-  RETURN_IF_ERROR(layer->stub_->Echo(&context, EchoRequest(), &reply));
+  const auto connect = [timeout](Echo::Stub& stub) {
+    ClientContext context;
+    context.set_timeout(timeout);
+    EchoReply reply;
+    return stub.Echo(&context, EchoRequest(), &reply);
+  };
+  RETURN_IF_ERROR(connect(*layer->stub_));
+  for (const auto& stub : layer->others_) RETURN_IF_ERROR(connect(*stub));
   return layer;
 }
 
@@ -200,7 +215,9 @@ Sample RpcLayer::Run(const Case& measured, absl::Duration duration) {
   if (measured.kind != Kind::kUnary) {
     return RunStream(*channel_, *stub_, measured, duration);
   }
-  return RpcPipe(*channel_, *stub_, measured,
+  std::vector<Echo::Stub*> stubs = {stub_.get()};
+  for (size_t i = 0; i < busy_others_; ++i) stubs.push_back(others_[i].get());
+  return RpcPipe(*channel_, std::move(stubs), measured,
                  Schedule(measured, duration).deadline)
       .Run(measured, duration);
 }
