@@ -231,7 +231,11 @@ SECOND_GUEST = [
     Test(FORMS, seconds=600, no_rnr=True,
          arguments=("--gtest_filter=*/EachFormTest.*:*/Cancel*:RelayTest.*",),
          environment=(("VERBENA_TEST_DRAWS", "4"),)),
-    # Last, for it takes rxe0 away and makes another.
+    # These two are the last, for they take rxe0 away and make another.
+    Test("//tests/endurance:flap_test", seconds=120,
+         arguments=("--down=rdma link del rxe0",
+                    "--up=rdma link add rxe0 type rxe netdev net0",
+                    "--flaps=4")),
     Test("//tools/rdma_doctor:broken_machine_test", seconds=600,
          arguments=("{bin}/tools/rdma_doctor/rdma_doctor",)),
 ]
@@ -254,4 +258,16 @@ JOINED = [
                  "--out=$VM_SHARE/nic-proof || {{ cat "
                  "$VM_SHARE/nic-proof/report.md; false; }}", seconds=300,
                  shown=True)),
+    # All that comes by RoCE is dropped, so the retry counter runs out. The rule
+    # of ours must come before the one for local addresses.
+    Pair(Command("flap_server", "{bin}/tests/endurance/flap_test "
+                 "--serve={address}:50053", seconds=150),
+         Test("//tests/endurance:flap_test", seconds=120,
+              arguments=("--target={address}:50053", "--flaps=2",
+                         "--down=ip rule add pref 20 lookup local; "
+                         "ip rule del pref 0; ip rule add pref 10 iif net0 "
+                         "ipproto udp dport 4791 blackhole",
+                         "--up=ip rule del pref 10; "
+                         "ip rule add pref 0 lookup local; "
+                         "ip rule del pref 20"))),
 ]
