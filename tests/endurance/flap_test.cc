@@ -6,9 +6,9 @@
 //   flap_test --serve=10.77.0.1:50053     a server for another host, which runs
 //   flap_test --target=10.77.0.1:50053 --down=... --up=...
 //
-// Without commands there is nothing to do, and the test is skipped. A call that
-// is in progress when its connection ends fails with UNAVAILABLE, because it
-// may have run. Every caller may lose one so in each flap.
+// Without commands there are no flaps, and a moment of the load is all. A call
+// that is in progress when its connection ends fails with UNAVAILABLE, because
+// it may have run. Every caller may lose one so in each flap.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -42,6 +42,7 @@
 #include "tests/integration/test_service.h"
 #include "tests/testing/child_process.h"
 #include "tools/command_line/parse_flags.h"
+#include "transport/base/clock.h"
 #include "transport/base/mutex.h"
 
 ABSL_FLAG(std::string, serve, "", "serve at this address, and test nothing");
@@ -219,6 +220,9 @@ class Load {
     return flap_;
   }
 
+  // Whether a call that began after the last notice has ended well.
+  bool Goes() const { return flap().mended != absl::InfiniteFuture(); }
+
   std::string Describe() const {
     const base::MutexLock lock(mutex_);
     return absl::StrCat(ok_, " calls ended well, ", all_cut_, " were cut off, ",
@@ -355,11 +359,19 @@ class FlapTest : public testing::Test {
  protected:
   bool OverRdma() const { return channel_->GetMetrics().fabric == "rdma"; }
 
+  static void LetPass(absl::Duration time) {
+    base::Mutex mutex;
+    base::CondVar never;
+    const absl::Time until = base::Now() + time;
+    const base::MutexLock lock(mutex);
+    while (base::Now() < until) never.WaitUntil(mutex, until);
+  }
+
   static bool Await(const std::function<bool()>& condition) {
     const absl::Time deadline = absl::Now() + kPatience;
     while (!condition()) {
       if (absl::Now() > deadline) return false;
-      absl::SleepFor(absl::Milliseconds(1));
+      LetPass(absl::Milliseconds(1));
     }
     return true;
   }
@@ -370,14 +382,14 @@ class FlapTest : public testing::Test {
   }
 
   void Flap(Load& load) {
-    absl::SleepFor(absl::Milliseconds(random_() % 30));
+    LetPass(absl::Milliseconds(random_() % 30));
     load.BeginFlap();
     const absl::Time down = absl::Now();
     std::thread command([] { Run(absl::GetFlag(FLAGS_down)); });
     const auto await_tcp = [&] {
       return Await([&] {
         if (!OverRdma()) load.Notice();
-        return load.flap().mended != absl::InfiniteFuture();
+        return load.Goes();
       });
     };
     const bool mended = !absl::GetFlag(FLAGS_await_tcp) || await_tcp();
@@ -390,16 +402,15 @@ class FlapTest : public testing::Test {
       gap_.push_back(flap.mended - flap.noticed);
       connected_.push_back(channel_->GetMetrics().fabric_since - flap.noticed);
     }
-    absl::SleepFor(absl::GetFlag(FLAGS_hold) * (random_() % 100) / 100);
+    LetPass(absl::GetFlag(FLAGS_hold) * (random_() % 100) / 100);
     Run(absl::GetFlag(FLAGS_up));
     const absl::Time up = absl::Now();
     EXPECT_TRUE(Await([this] { return OverRdma(); }))
         << "no way back: " << channel_->GetMetrics().fabric_reason;
     back_.push_back(absl::Now() - up);
     load.AwaitCall();
-    EXPECT_TRUE(Await([&load] {
-      return load.flap().mended != absl::InfiniteFuture();
-    })) << "no call ends well after the way back";
+    EXPECT_TRUE(Await([&load] { return load.Goes(); }))
+        << "no call ends well after the way back";
   }
 
   std::shared_ptr<Channel> channel_;
@@ -411,7 +422,6 @@ class FlapTest : public testing::Test {
 };
 
 TEST_F(FlapTest, CallsGoOnOverTcpAndReturn) {
-  if (absl::GetFlag(FLAGS_down).empty()) GTEST_SKIP() << "no --down";
   std::string target = absl::GetFlag(FLAGS_target);
   std::unique_ptr<testing_support::ChildProcess> server;
   if (target.empty()) {
@@ -426,13 +436,18 @@ TEST_F(FlapTest, CallsGoOnOverTcpAndReturn) {
   options.rdma_retry_interval = absl::GetFlag(FLAGS_rdma_retry_interval);
   channel_ = CreateChannel(target, options);
   ASSERT_TRUE(channel_->WaitForConnected(absl::Now() + kPatience));
-  ASSERT_TRUE(Await([this] { return OverRdma(); }))
-      << channel_->GetMetrics().fabric_reason;
+  const bool flaps_wanted = !absl::GetFlag(FLAGS_down).empty();
+  if (flaps_wanted) {
+    ASSERT_TRUE(Await([this] { return OverRdma(); }))
+        << channel_->GetMetrics().fabric_reason;
+  }
   Load load(channel_);
+  load.AwaitCall();
+  EXPECT_TRUE(Await([&load] { return load.Goes(); }));
   const absl::Time begin = absl::Now();
   int flaps = 0;
   Figures footprint;
-  while (flaps < absl::GetFlag(FLAGS_flaps) && !HasFailure() &&
+  while (flaps_wanted && flaps < absl::GetFlag(FLAGS_flaps) && !HasFailure() &&
          !load.Failed() && absl::Now() < begin + absl::GetFlag(FLAGS_during)) {
     Flap(load);
     // The pools have grown by then.

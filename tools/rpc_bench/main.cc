@@ -221,6 +221,17 @@ void ReadEndpointFlags(transport::EndpointOptions* endpoint) {
   endpoint->trains = absl::GetFlag(FLAGS_trains);
 }
 
+absl::Status ReadCrowd(Options* options) {
+  ASSIGN_OR_RETURN(
+      options->channels,
+      ReadNumber("channels", absl::StrCat(absl::GetFlag(FLAGS_channels)), 1,
+                 kMaxChannels));
+  ASSIGN_OR_RETURN(options->busy,
+                   ReadNumber("busy", absl::StrCat(absl::GetFlag(FLAGS_busy)),
+                              1, options->channels));
+  return absl::OkStatus();
+}
+
 // Returns the options that the flags give, or INVALID_ARGUMENT for a value out
 // of its bounds.
 absl::StatusOr<Options> ReadFlags() {
@@ -270,13 +281,7 @@ absl::StatusOr<Options> ReadFlags() {
     options.measured.streams = streams;
     options.outstanding = {streams};
   }
-  ASSIGN_OR_RETURN(
-      options.channels,
-      ReadNumber("channels", absl::StrCat(absl::GetFlag(FLAGS_channels)), 1,
-                 kMaxChannels));
-  ASSIGN_OR_RETURN(options.busy,
-                   ReadNumber("busy", absl::StrCat(absl::GetFlag(FLAGS_busy)),
-                              1, options.channels));
+  RETURN_IF_ERROR(ReadCrowd(&options));
   const double rate = options.measured.rate_per_s;
   if (rate != 0 && !(rate >= 1 && rate <= 1e9)) {
     return WrongFlag("rate", rate, "calls a second, from 1 to 1e9");
