@@ -1,6 +1,5 @@
 // Takes the RDMA fabric away under load and brings it back, again and again.
-// Calls with wait_for_ready must go on over TCP at once, run once each, and
-// return what they sent.
+// Calls must go on over TCP at once, run once each, and return what they sent.
 //
 //   flap_test --down=COMMAND --up=COMMAND --flaps=20
 //   flap_test --serve=10.77.0.1:50053     a server for another host, which runs
@@ -205,7 +204,6 @@ class Load {
     flap_ = {};
     cut_.clear();
   }
-  // RDMA has failed, by what the channel says.
   void Notice() {
     const base::MutexLock lock(mutex_);
     flap_.noticed = std::min(flap_.noticed, absl::Now());
@@ -376,7 +374,6 @@ class FlapTest : public testing::Test {
     return true;
   }
 
-  // Runs a command of the command line to its end.
   static void Run(const std::string& command) {
     ASSERT_EQ(std::system(command.c_str()), 0) << command;
   }
@@ -386,13 +383,10 @@ class FlapTest : public testing::Test {
     load.BeginFlap();
     const absl::Time down = absl::Now();
     std::thread command([] { Run(absl::GetFlag(FLAGS_down)); });
-    const auto await_tcp = [&] {
-      return Await([&] {
-        if (!OverRdma()) load.Notice();
-        return load.Goes();
-      });
-    };
-    const bool mended = !absl::GetFlag(FLAGS_await_tcp) || await_tcp();
+    const bool mended = !absl::GetFlag(FLAGS_await_tcp) || Await([&] {
+      if (!OverRdma()) load.Notice();
+      return load.Goes();
+    });
     command.join();
     EXPECT_TRUE(mended) << "no call ends well after "
                         << absl::FormatDuration(absl::Now() - down);
