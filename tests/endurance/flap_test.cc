@@ -71,8 +71,7 @@ using end_to_end::Nothing;
 using end_to_end::Pattern;
 using end_to_end::StreamService;
 
-// Metadata with the number of a call.
-constexpr char kIdKey[] = "call-id";
+constexpr char kIdKey[] = "call-id";  // Metadata: the number of a call.
 
 // Time in which everything must happen that is awaited, on any machine. A call
 // that takes longer counts as lost.
