@@ -179,6 +179,7 @@ class ConnectedQueuePair final : public QueuePair {
   void Transmit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   // To and from another host (connected_queue_pair_stream.cc).
   void ReceiveStream() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  bool StreamIsQuiet() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   bool SendStream(bool more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void SleepOverStream() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void AfterTransmit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);

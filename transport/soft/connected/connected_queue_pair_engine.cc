@@ -209,6 +209,7 @@ void ConnectedQueuePair::WakeUp() {
 
 // Runs the protocol until nothing more arrives.
 void ConnectedQueuePair::Drain() {
+  if (ABSL_PREDICT_FALSE(driven_.active()) && StreamIsQuiet()) return;
   idle_watch_.End();
   for (int i = 0; i < kDrainPassesMax; ++i) {
     if (!Progress()) return;

@@ -14,11 +14,26 @@ constexpr int kRefillsPerPass = 4;
 
 // Called for every pass. Packets that wait in the ring come first; where polls
 // look at all sockets at once, one that is not ready costs no system call.
+// While bytes wait for room in the ring the socket is not watched, so each pass
+// tries. A program that may sleep next takes all that has come.
 void ConnectedQueuePair::ReceiveStream() {
   if (link().has_incoming()) return;
-  if (driven_.watched_by_polls() && !asleep_ && !stream_ready_) return;
-  stream_ready_ = false;
+  if (driven_.watched_by_polls() && !stream_ready_ &&
+      !driven_.input_blocked()) {
+    return;
+  }
   driven_.Receive();
+  stream_ready_ = asleep_ && link().has_incoming();
+}
+
+// Whether a pass would find nothing to do: so among many connections those that
+// are silent cost next to nothing. REQUIRES: driven_.active().
+bool ConnectedQueuePair::StreamIsQuiet() {
+  return Connected() && driven_.may_be_idle() && !stream_ready_ &&
+         !stream_unfinished_ && !driven_.input_blocked() &&
+         !link().has_incoming() && link().progress_told() &&
+         exchange_.WantedSleep() == kSleepForPackets && !exchange_.failed() &&
+         !exchange_.nak_received() && !AnyQueueFailed();
 }
 
 // Sends what is in the ring, and what had no room in it. Returns whether there

@@ -39,6 +39,7 @@ class DrivenLink {
 
   void Receive() { driver_->Receive(); }
   bool Send() { return driver_->Send(); }
+  bool input_blocked() const { return driver_->input_blocked(); }
   // Whether polls may leave the queue pair alone until its socket is ready.
   bool may_be_idle() const {
     return watched_by_polls() && !driver_->output_blocked() &&

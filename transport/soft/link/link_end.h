@@ -75,6 +75,8 @@ class LinkEnd {
 
   // Requests of the peer executed so far; told to it with the next packet.
   void set_executed(uint32_t count) { own_progress_.executed = count; }
+  // Whether the peer has been told all.
+  bool progress_told() const { return told_progress_ == own_progress_; }
   // Tells the peer by SideWords what no packet has told it yet.
   void TellProgress();
   // Whether so much of the ring has been consumed that the peer should know
@@ -105,9 +107,7 @@ class LinkEnd {
 
   // Asks the peer for whole WRITEs and whole responses: see
   // SideWords::takes_whole. Before SetState(kLinkOpen).
-  void AskForWhole() {
-    own_->takes_whole.store(1, std::memory_order_relaxed);
-  }
+  void AskForWhole() { own_->takes_whole.store(1, std::memory_order_relaxed); }
   bool peer_takes_whole() const {
     return peer_->takes_whole.load(std::memory_order_relaxed) != 0;
   }

@@ -4,13 +4,13 @@
 
 namespace verbena::soft {
 
-// Where queue pairs of this host are polled too, most passes leave the sockets
-// alone: to look costs a system call, more than all else in a pass.
+// Where there are queue pairs with peers on this host too, most passes leave
+// the sockets alone: to look costs a system call, more than all else in a pass.
 void PolledQueuePairs::RunReadyStreams() {
   constexpr uint32_t kPassesPerLook = 8;
-  if (streams_.count() != polled_.size() && ++runs_ % kPassesPerLook != 0) {
-    return;
-  }
+  const bool others =
+      streams_.count() != count_.load(std::memory_order_relaxed);
+  if (others && ++runs_ % kPassesPerLook != 0) return;
   StreamWatch::Ready ready;
   for (QueuePair* const qp : streams_.Look(ready)) qp->PollStream();
 }
