@@ -18,17 +18,17 @@ void Note(absl::string_view text) {
 
 // Keeps the connections that are still wanted. The next Look() makes the
 // others.
-void Paths::Use(std::string server, std::vector<Endpoint> endpoints) {
+void Paths::Use(std::string server, const std::vector<Endpoint>& endpoints) {
   server_ = std::move(server);
   std::vector<Path> kept;
-  for (Endpoint& endpoint : endpoints) {
+  for (const Endpoint& endpoint : endpoints) {
     const auto same = std::find_if(
         paths_.begin(), paths_.end(), [&endpoint](const Path& path) {
           return path.endpoint.address == endpoint.address &&
                  path.endpoint.provider == endpoint.provider;
         });
     if (same == paths_.end()) {
-      kept.emplace_back().endpoint = std::move(endpoint);
+      kept.emplace_back().endpoint = endpoint;
     } else {
       kept.push_back(std::move(*same));
       paths_.erase(same);

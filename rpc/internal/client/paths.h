@@ -45,7 +45,7 @@ class Paths {
 
   // Has a connection to each of `endpoints`, and to no others. `server` is what
   // ServerAddresses calls the server.
-  void Use(std::string server, std::vector<Endpoint> endpoints);
+  void Use(std::string server, const std::vector<Endpoint>& endpoints);
   // Uses none.
   void Clear() { Use("", {}); }
 

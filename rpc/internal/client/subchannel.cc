@@ -171,10 +171,10 @@ void Subchannel::FindPaths() {
       [first, addresses = std::move(told.addresses), max_paths] {
         return internal::FindPaths(first, addresses, max_paths);
       },
-      [this, server = std::move(told.server)](Resolution::Result found) {
+      [this, server = std::move(told.server)](const Resolution::Result& found) {
         ownership_.AssertHeld();
         path_lookup_ = nullptr;
-        connections_.UsePaths(server, *std::move(found));
+        connections_.UsePaths(server, *found);
       });
 }
 

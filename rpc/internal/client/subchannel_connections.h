@@ -89,8 +89,8 @@ class SubchannelConnections {
     return paths_.empty() ? current() : paths_.Least(current());
   }
   // Has connections beside current(), which `server` has answered.
-  void UsePaths(std::string server, std::vector<Endpoint> endpoints) {
-    paths_.Use(std::move(server), std::move(endpoints));
+  void UsePaths(std::string server, const std::vector<Endpoint>& endpoints) {
+    paths_.Use(std::move(server), endpoints);
     paths_.Look(base::Now());
     SetTimer();
   }

@@ -120,7 +120,7 @@ class IwarpStream {
       kBatchBytes + kCopyBytes + kBatchPackets * kOverheadBytesMax +
       (kMessagesMax + 1) * (StreamMessage::kBytesMax + 32);
   static constexpr size_t kReceiveBufferBytes = size_t{128} * 1024;
-  static_assert(kReceiveBufferBytes >= kFpduBytesMax + 32 * 1024);
+  static_assert(kReceiveBufferBytes >= kFpduBytesMax + size_t{32} * 1024);
 
   // Requests executed that are acknowledged without waiting for other bytes to
   // go along, and calls of Send() after which fewer are.
