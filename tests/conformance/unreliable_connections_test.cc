@@ -63,7 +63,7 @@ class UnreliableConnectionsTest : public testing::Test {
     EXPECT_EQ(WordByNow(b, kMarker), 1u);
   }
 
-  static constexpr size_t kMarker = 512 * 1024;
+  static constexpr size_t kMarker = size_t{512} * 1024;
   End a{Unreliable()};
   End b{Unreliable()};
 };

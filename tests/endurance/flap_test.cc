@@ -290,7 +290,7 @@ class Load {
     End(caller, started, status, same);
   }
 
-  void StartNext(std::shared_ptr<Caller> caller) {
+  void StartNext(const std::shared_ptr<Caller>& caller) {
     if (stopping_) {
       const base::MutexLock lock(mutex_);
       if (--callbacks_ == 0) changed_.NotifyAll();
