@@ -23,7 +23,7 @@ BENCH_PACKAGES=(gnuplot-nox)
 # What `bench --against-grpc` compares with, and verbena-gateway stands on;
 # nothing else needs it.
 GRPC_PACKAGES=(libgrpc++-dev protobuf-compiler-grpc)
-# What says what a NIC is, and measures it beside us.
+# Programs that describe a NIC, and that measure it beside Verbena.
 NIC_PACKAGES=(iproute2 ibverbs-utils perftest)
 # What the gateway's tests call it with.
 GRPC_TEST_PACKAGES=(python3-grpcio python3-protobuf)

@@ -191,11 +191,11 @@ def _output(*command):
 
 
 # Identities: Ethernet and IPv6 addresses, GUIDs and GIDs, and IPv4 addresses.
-# Of a GID the first group stays, which says of what kind it is.
+# The first group of a GID stays, which says of what kind it is.
 _IDENTITIES = (
     (re.compile(r"\b([0-9a-f]{4}):(?:[0-9a-f]{4}:){2,6}[0-9a-f]{4}\b"),
      r"\1:[...]"),
-    # Of perftest, GIDs with decimal bytes.
+    # GIDs with decimal bytes, as perftest prints them.
     (re.compile(r"\b(?:[0-9a-f]{2,3}:){5,}[0-9a-f]{2,3}\b"), "[address]"),
     (re.compile(r"\b(fe80):(?::?[0-9a-f]{1,4})+"), r"\1:[...]"),
     (re.compile(r"\b(?:[0-9a-f]{1,4}:){1,6}:(?:[0-9a-f]{1,4}:?)+\b"),
