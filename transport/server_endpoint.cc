@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/memory/memory.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 #include "transport/base/local_addresses.h"
@@ -40,10 +41,12 @@ std::string RandomWord() {
                       absl::Hex(random(), absl::kZeroPad8));
 }
 
-// Two providers may listen at the same address.
+// Two providers may listen at the same address. Link-local addresses, which
+// have a zone behind '%', mean nothing to other hosts.
 void AddAddress(const base::SocketAddress& address, ServerAddresses* group) {
   std::vector<base::SocketAddress>& known = group->addresses;
-  if (address.IsLoopback() || known.size() == kServerAddressesMax ||
+  if (address.IsLoopback() || absl::StrContains(address.HostString(), '%') ||
+      known.size() == kServerAddressesMax ||
       std::find(known.begin(), known.end(), address) != known.end()) {
     return;
   }

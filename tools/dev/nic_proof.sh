@@ -30,7 +30,7 @@ nic_proof() {
     exec "$proof" --bin-dir="$(bin_dir)" "$@"
   fi
   proof="VERBENA_REVISION=$VERBENA_REVISION $proof --bin-dir=$(bin_dir)"
-  # Of two options of one name the last one counts.
+  # The last of two options with one name counts.
   tests/vm/run --two-guests --timeout=7200 --save="$out" \
     --server "$proof --serve" "$proof --peer=10.77.0.1 --iterations=100 \
       ${rest[*]} --out=\$VM_SHARE/saved" || status=$?

@@ -20,10 +20,10 @@ struct PathFacts {
   bool leads = false;
 };
 
-// Returns endpoints beside `first`, which is in use, at some of `addresses`,
-// and less than `max_paths`: each address of the server once, each local
-// address once, so that each path has a network interface of its own at both
-// ends. `facts` is asked for an address if the answer matters.
+// Returns endpoints at some of `addresses`, at most `max_paths` together with
+// `first`, which is in use. They have each address of the server once, and each
+// local address once, so that each path has a network interface of its own at
+// both ends. `facts` is asked for an address if the answer matters.
 std::vector<Resolution::Endpoint> ChoosePaths(
     const Resolution::Endpoint& first,
     const std::vector<base::SocketAddress>& addresses, size_t max_paths,

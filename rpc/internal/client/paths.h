@@ -19,7 +19,7 @@ namespace verbena::internal {
 
 // Holds a connection to each of the endpoints that it is told to use, beside
 // the first one of the subchannel. One that fails is tried again after a pause.
-// One that another server answers is given up.
+// If another server answers at an address, that address is given up.
 //
 // All functions REQUIRE the poller's ownership. The arguments of the
 // constructor outlive this.

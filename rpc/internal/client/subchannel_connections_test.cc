@@ -15,8 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "rpc/internal/client/shared_pollers.h"
+#include "transport/base/log.h"
 #include "transport/device.h"
 #include "transport/polling/task.h"
 #include "transport/server/server_call.h"
@@ -34,6 +36,7 @@ const transport::Provider& SoftProvider() {
 // How connecting over RDMA fails: at once, or not before connect_timeout.
 enum class Rdma { kWorks, kRefuses, kIsSilent };
 std::atomic<Rdma> rdma{Rdma::kWorks};
+int refusals = 0;  // Attempts over RDMA that were refused.
 
 const transport::Provider& RdmaProvider() {
   static const transport::Provider* const provider = [] {
@@ -43,6 +46,7 @@ const transport::Provider& RdmaProvider() {
         case Rdma::kWorks:
           return SoftProvider().cm.connect(id, parameters);
         case Rdma::kRefuses:
+          ++refusals;
           errno = ENETUNREACH;
           return -1;
         case Rdma::kIsSilent:
@@ -258,13 +262,14 @@ class PathsTest : public SubchannelConnectionsTest {
                                        .has_fallback = true}});
     });
   }
+  bool PollUntil(const std::function<bool()>& done) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(10);
+    while (!done() && absl::Now() < deadline) pollers_.Step();
+    return done();
+  }
   // Polls until the number of connections that take calls is `count`.
   bool WaitForReady(size_t count) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(10);
-    while (connections_->ready() != count && absl::Now() < deadline) {
-      pollers_.Step();
-    }
-    return connections_->ready() == count;
+    return PollUntil([this, count] { return connections_->ready() == count; });
   }
 };
 
@@ -315,13 +320,27 @@ TEST_F(PathsTest, APathTakesThePlaceOfAFirstThatIsLost) {
 }
 
 TEST_F(PathsTest, AnotherServerIsNoPath) {
+  // The server's threads write to the log, too.
+  std::atomic<bool> told = false;
+  base::Log::OfProcess().Set(
+      [&told](const LogEntry& entry) {
+        if (absl::StrContains(entry.text, "another server answers")) {
+          told = true;
+        }
+      },
+      LogSeverity::kInfo);
   UsePath("another");
+  EXPECT_TRUE(PollUntil([&told] { return told.load(); }));
+  base::Log::OfProcess().Set(nullptr, LogSeverity::kWarning);
   EXPECT_EQ(connections_->ready(), 1u);
 }
 
 TEST_F(PathsTest, APathThatFailsIsTriedAgain) {
+  refusals = 0;
   rdma = Rdma::kRefuses;
   UsePath();
+  ASSERT_TRUE(PollUntil([] { return refusals > 0; }));
+  EXPECT_EQ(connections_->ready(), 1u);
   rdma = Rdma::kWorks;
   EXPECT_TRUE(WaitForReady(2));
 }
