@@ -1,0 +1,74 @@
+// Chooses the server of each call: the interface for policies of your own.
+//
+// A service config names the policy: {"loadBalancingConfig": [{"mine": {}}]}.
+// ChannelOptions::balancers has those that the library does not have itself.
+
+#ifndef VERBENA_RPC_BALANCER_H_
+#define VERBENA_RPC_BALANCER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "rpc/metadata.h"
+#include "rpc/resolver.h"
+
+namespace verbena {
+
+// Chooses among the servers that are connected.
+//
+// The channel calls all functions with a lock held, from one thread at a time.
+// They must not block, and must not make calls on the channel.
+class Balancer {
+ public:
+  // A server that is connected. It belongs to the channel.
+  class Server {
+   public:
+    virtual const ServerAddress& address() const = 0;
+    // Calls that this channel has open there.
+    virtual uint32_t open_calls() const = 0;
+
+   protected:
+    ~Server() = default;
+  };
+
+  // What is known of a call before it has a server.
+  struct Call {
+    absl::string_view method;  // "helloworld.Greeter/SayHello"
+    const Metadata* metadata;
+  };
+
+  virtual ~Balancer() = default;
+
+  // The servers among which Pick() chooses from now on, in the order of their
+  // addresses. The pointers are valid until the next SetServers().
+  virtual void SetServers(absl::Span<Server* const> servers) = 0;
+
+  // Returns the position of the call's server among those of SetServers(). Only
+  // called if there are some. Part of each call: takes nanoseconds, and
+  // allocates nothing.
+  virtual size_t Pick(const Call& call) = 0;
+};
+
+// Makes the balancers of a policy. Thread-safe. May be shared by any number of
+// channels, which keep it alive.
+class BalancerFactory {
+ public:
+  virtual ~BalancerFactory() = default;
+
+  // The name in the service config.
+  virtual absl::string_view policy() const = 0;
+
+  // `config` is the JSON object beside the name. `seed` determines all random
+  // values. An error makes the service config invalid.
+  virtual absl::StatusOr<std::unique_ptr<Balancer>> Create(
+      const std::string& config, uint64_t seed) = 0;
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_BALANCER_H_
