@@ -36,7 +36,7 @@ class Balancer {
     ~Server() = default;
   };
 
-  // What is known of a call before it has a server.
+  // Facts of a call that has no server yet.
   struct Call {
     absl::string_view method;  // "helloworld.Greeter/SayHello"
     const Metadata* metadata;

@@ -12,7 +12,9 @@
 
 namespace verbena {
 
+class BalancerFactory;           // rpc/balancer.h
 class ClientInterceptorFactory;  // rpc/client_interceptor.h
+class ResolverFactory;           // rpc/resolver.h
 
 // The networks that may carry a channel's data between two hosts. Within a
 // host, TCP stands for shared memory.
@@ -160,6 +162,19 @@ struct ChannelOptions {
   // ends with UNAVAILABLE.
   absl::Duration keepalive_time = absl::Seconds(10);
   absl::Duration keepalive_timeout = absl::Seconds(10);
+
+  // How to call the service: gRPC's service config, in JSON. A resolver may
+  // have another one, which then holds instead. docs/services.md has all
+  // fields.
+  std::string service_config;
+
+  // Resolvers beside those of the schemes ipv4, ipv6 and file. One of those
+  // schemes takes the library's place. None may be null.
+  std::vector<std::shared_ptr<ResolverFactory>> resolvers;
+
+  // Policies that a service config may name, beside those of the library. None
+  // may be null.
+  std::vector<std::shared_ptr<BalancerFactory>> balancers;
 
   // Interceptors, which see every call of the channel: see
   // rpc/client_interceptor.h for their order. None may be null.

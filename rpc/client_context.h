@@ -96,10 +96,12 @@ class ClientContext {
   const Metadata& metadata() const { return state_.options().metadata; }
 
   // Whether the call waits for a connection, until its deadline, if an
-  // attempt to connect fails. If false (the default), such a call fails
-  // with UNAVAILABLE.
+  // attempt to connect fails. If false, such a call fails with UNAVAILABLE. If
+  // this was never set, the service config decides, or else it is false.
   void set_wait_for_ready(bool wait) { state_.options().wait_for_ready = wait; }
-  bool wait_for_ready() const { return state_.options().wait_for_ready; }
+  bool wait_for_ready() const {
+    return state_.options().wait_for_ready.value_or(false);
+  }
 
   // Sets the bytes of the reply and its attachment together, if known. A large
   // reply then needs one round trip less. 0: the channel goes by earlier

@@ -145,13 +145,29 @@ struct ServerMetrics {
   PollerMetrics pollers;
 };
 
+// A server of a channel. The fields go up and down.
+struct ChannelServerMetrics {
+  // As the resolver has it; with pick_first, which takes the first server that
+  // answers, the channel's target.
+  std::string address = {};
+  bool connected = false;
+  // As in ChannelMetrics.
+  uint64_t paths = 0;
+  std::string device = {};
+  std::string fabric = {};
+  std::string fabric_reason = {};
+  absl::Time fabric_since = absl::InfinitePast();
+};
+
 // The result of Channel::GetMetrics().
 struct ChannelMetrics {
   std::string target;
   bool connected = false;
   // Connections that take calls: see ChannelOptions::max_paths.
   uint64_t paths = 0;
-  // The way of the connection; all are empty while there is none. `fabric` is
+  std::vector<ChannelServerMetrics> servers;
+  // The way of the connection, and if there are several, of the first one that
+  // takes calls; all are empty while there is none. `fabric` is
   // "rdma", "tcp", or "shm", the shared memory of this host. `fabric_reason`
   // says to people why it is that one.
   std::string device;

@@ -10,6 +10,8 @@ _CLIENT_POLLER = "tests/transport/client_poller_test.cc"
 _TRANSPORT_SHUTDOWN = "tests/transport/transport_shutdown_test.cc"
 _END_TO_END = "tests/integration/lifecycle_test.cc"
 _GENERIC = "tests/integration/generic_calls_test.cc"
+_RETRIES = "tests/integration/retries_test.cc"
+_SERVICES = "tests/integration/services_test.cc"
 _STREAMING = "tests/integration/streaming_test.cc"
 _FORMS = "tests/integration/forms_test.cc"
 _INTERCEPTORS = "tests/integration/interceptors_test.cc"
@@ -58,6 +60,18 @@ TESTED_ELSEWHERE = {
     "rpc/support/stub_support.cc": _END_TO_END,
     "rpc/internal/client/channel_impl.cc": _END_TO_END,
     "rpc/internal/client/open_calls.cc": _END_TO_END,
+    "rpc/internal/client/configured_call.cc": _RETRIES,
+    "rpc/internal/client/retries.cc": _RETRIES,
+    "rpc/internal/client/waiting_calls.cc": _RETRIES,
+    "rpc/internal/client/resolver_link.cc": _SERVICES,
+    "rpc/internal/client/server_set.cc": _SERVICES,
+    "rpc/internal/client/server_set_resolution.cc": _SERVICES,
+    "rpc/internal/service/json_value.cc":
+        "rpc/internal/service/service_config_test.cc",
+    "rpc/internal/service/ring_hash.cc":
+        "rpc/internal/service/balancers_test.cc",
+    "rpc/internal/service/round_robin.cc":
+        "rpc/internal/service/balancers_test.cc",
     "rpc/internal/client/paths.cc":
         "rpc/internal/client/subchannel_connections_test.cc",
     "rpc/internal/client/open_call.cc": _END_TO_END,

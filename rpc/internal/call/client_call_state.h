@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -39,8 +40,8 @@ struct ClientCallOptions {
   absl::Time due = absl::InfiniteFuture();         // By base::Now().
   absl::Time latest_due = absl::InfiniteFuture();  // Whatever `due` is.
   absl::Duration timeout = absl::InfiniteDuration();
-  bool timeout_used = false;  // A call has begun since that was set.
-  bool wait_for_ready = false;
+  bool timeout_used = false;           // A call has begun since that was set.
+  std::optional<bool> wait_for_ready;  // The service config says it otherwise.
   uint64_t reply_size_hint = 0;
   Metadata metadata;
   Buffer request_attachment;  // Empty if the bytes are not in a Buffer.

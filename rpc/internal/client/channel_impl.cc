@@ -46,11 +46,9 @@ ChannelImpl::ChannelImpl(
                                      ? endpoint->max_receive_message_bytes
                                      : kLongestMessageBytes),
       interceptors_(options.interceptors),
-      subchannel_(
-          target, options, endpoint, poller, &timer_,
-          SharedPollers::OfProcess().backoff_crowd(),
-          [this](const absl::Status& status) { OnAttemptEnded(status); }),
-      calls_(poller, &subchannel_, &timer_,
+      servers_(target, options, endpoint, poller,
+               SharedPollers::OfProcess().backoff_crowd(), this),
+      calls_(poller, &servers_, &timer_,
              interceptors_.empty() ? nullptr : &interceptors_,
              options.inline_callbacks, [this] { OnReported(); }) {}
 
@@ -58,12 +56,10 @@ ChannelImpl::~ChannelImpl() { SharedPollers::OfProcess().Leave(&poller_); }
 
 ChannelMetrics ChannelImpl::Metrics() {
   ChannelMetrics metrics;
-  metrics.target = subchannel_.target();
-  subchannel_.Describe(&metrics);
+  metrics.target = servers_.target();
+  servers_.Describe(&metrics);
   metrics.methods = calls_.MethodsSnapshot();
   metrics.retries = calls_.retries();
-  metrics.connects = subchannel_.connects();
-  metrics.failed_connects = subchannel_.failed_connects();
   return metrics;
 }
 
@@ -125,23 +121,10 @@ void ChannelImpl::Post(transport::Task* task) {
   if (poller_.Post(task)) poller_.Release();
 }
 
-void ChannelImpl::OnAttemptEnded(const absl::Status& status) {
-  if (status.ok()) return calls_.StartWaiting();
+void ChannelImpl::OnUnavailable(const absl::Status& status) {
   // UNAVAILABLE may pass, so patient calls wait for the next attempt. No
   // attempt can mend any other error.
   calls_.FailWaiting(status, /*also_patient=*/!absl::IsUnavailable(status));
-}
-
-// The timer serves two purposes: deadlines of waiting calls, and the end of the
-// pause after a failed attempt.
-void ChannelImpl::OnTimer(absl::Time now) {
-  // First, so that calls that are out of time do not ask for an attempt.
-  calls_.ExpireWaiting(now);
-  if (calls_.AnyWaiting() || subchannel_.IsWaitedFor()) {
-    subchannel_.Connect();
-  } else {
-    subchannel_.Rest();
-  }
 }
 
 // Runs twice. The first run ends all calls. The second run comes behind
@@ -151,10 +134,10 @@ void ChannelImpl::Retirement::Run() {
   if (std::exchange(calls_ended_, true)) return channel.calls_.ReportLast();
   const absl::Status destroyed =
       absl::CancelledError("the channel was destroyed");
-  // Before the subchannel: when its connection closes, the calls that it had
+  // Before the servers: when their connections close, the calls that they had
   // find shut_ set, and end with this status instead of starting anew.
   channel.calls_.Shut(destroyed);
-  channel.subchannel_.Shut(destroyed);
+  channel.servers_.Shut(destroyed);
   channel.poller_.CancelTimer(&channel.timer_);
   // Behind what the calls have posted that were cancelled before.
   channel.poller_.PostFromOutside(this);

@@ -19,8 +19,8 @@
 #include "rpc/internal/client/interception.h"
 #include "rpc/internal/client/open_calls.h"
 #include "rpc/internal/client/poller_timer.h"
+#include "rpc/internal/client/server_set.h"
 #include "rpc/internal/client/shared_poller.h"
-#include "rpc/internal/client/subchannel.h"
 #include "rpc/internal/client/unary_call.h"
 #include "rpc/metrics.h"
 #include "transport/base/endpoint_options.h"
@@ -30,11 +30,11 @@
 
 namespace verbena::internal {
 
-// Puts together who polls (SharedPoller), what is connected (Subchannel) and
+// Puts together who polls (SharedPoller), what is connected (ServerSet) and
 // which calls are open (OpenCalls), and tells each what happens to the others.
 //
 // Functions may be called from any thread.
-class ChannelImpl {
+class ChannelImpl final : private ServerSet::Observer {
  public:
   // Owned by the caller, which calls Retire(). Fails with RESOURCE_EXHAUSTED
   // where the process has neither a poller nor what to make one of; what is
@@ -57,19 +57,19 @@ class ChannelImpl {
     return max_receive_message_bytes_;
   }
   ChannelState state(bool try_to_connect) {
-    return subchannel_.state(try_to_connect);
+    return servers_.state(try_to_connect);
   }
-  std::string device() const { return subchannel_.device(); }
+  std::string device() const { return servers_.device(); }
   ChannelMetrics Metrics();
   bool WaitForConnected(absl::Time deadline) {
-    return subchannel_.WaitForConnected(deadline);
+    return servers_.WaitForConnected(deadline);
   }
   // For a part of a long message of a stream; empty if there is no memory.
   Buffer AllocateSpare(size_t bytes) const {
-    return subchannel_.AllocateSpare(bytes);
+    return servers_.AllocateSpare(bytes);
   }
   Buffer AllocateBuffer(size_t bytes) const {
-    return subchannel_.AllocateBuffer(bytes);
+    return servers_.AllocateBuffer(bytes);
   }
 
   // The calls of this channel, which each call needs to be made.
@@ -124,16 +124,20 @@ class ChannelImpl {
               const absl::StatusOr<transport::EndpointOptions>& endpoint);
   ~ChannelImpl();
 
-  void OnAttemptEnded(const absl::Status& status);
-  void OnTimer(absl::Time now);
+  // As the observer of servers_.
+  void OnReady() override { calls_.StartWaiting(); }
+  void OnUnavailable(const absl::Status& status) override;
+  bool AnyWaiting() const override { return calls_.AnyWaiting(); }
+
   void OnReported();
 
   SharedPoller& poller_;
   const uint64_t max_send_message_bytes_;
   const uint64_t max_receive_message_bytes_;
   const ClientInterception::Factories interceptors_;
-  PollerTimer timer_{[this](absl::Time now) { OnTimer(now); }};
-  Subchannel subchannel_;
+  // For the deadlines of waiting calls.
+  PollerTimer timer_{[this](absl::Time now) { calls_.ExpireWaiting(now); }};
+  ServerSet servers_;
   OpenCalls calls_;
 
   Retirement retirement_{this};

@@ -18,7 +18,6 @@
 #include "transport/base/status_macros.h"
 
 namespace verbena::internal {
-
 // The counter costs less than the clock. CallSampler chooses which are timed.
 uint64_t OpenCall::BeginTiming(OpenCalls* calls) {
   return calls->sampler().IsNextTimed() ? base::CycleNow() : 0;
@@ -125,7 +124,7 @@ bool OpenCall::TakeTrailerSlow(const transport::CallResponse& response) {
   }
   if (response.code == absl::StatusCode::kOk) return true;
   status_ = ReadError(response, *rest);
-  End();
+  if (!TryAgainAfter(status_)) End();
   return false;
 }
 
@@ -163,7 +162,12 @@ absl::Status OpenCall::ReadError(const transport::CallResponse& response,
 void OpenCall::OnUnsent(const absl::Status& /*why*/) { calls_->TryAgain(this); }
 
 void OpenCall::OnFailed(const absl::Status& status) {
-  Fail(calls_->Explain(status));
+  if (!TryAgainAfter(status)) Fail(calls_->Explain(status));
+}
+
+bool OpenCall::TryAgainAfter(const absl::Status& status) {
+  return ABSL_PREDICT_FALSE(retry != nullptr) &&
+         calls_->TryAgainLater(this, status);
 }
 
 void OpenCall::Fail(const absl::Status& status) {
@@ -186,6 +190,7 @@ void OpenCall::End() {
     counters_->NoteUntimedEnd(status_.code());
   }
   calls_->sampler().NoteEnd();
+  if (ABSL_PREDICT_FALSE(retry != nullptr)) EndRetries();
   state().Close();
   // Nobody posts cancel_task_ any more. If it stands in a queue, it completes
   // the call when it comes out of there.

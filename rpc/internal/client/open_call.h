@@ -18,9 +18,11 @@
 #include "rpc/client_context.h"
 #include "rpc/internal/call/client_call_state.h"
 #include "rpc/internal/client/interception.h"
+#include "rpc/internal/client/retries.h"
 #include "rpc/internal/client/waiters.h"
 #include "rpc/internal/metrics/channel_methods.h"
 #include "rpc/internal/metrics/method_counters.h"
+#include "rpc/internal/service/service_config.h"
 #include "rpc/stream.h"
 #include "transport/base/intrusive_list.h"
 #include "transport/client/client_call.h"
@@ -68,6 +70,7 @@ class OpenCall : public transport::ClientCall,
 
   ClientCallState& state() const { return ClientCallState::Of(*context_); }
   absl::Time deadline() const { return request_.deadline; }
+  const char* method_name() const { return method_name_; }
   // Returns the status with which the call ended. To be called once.
   absl::Status TakeStatus() { return std::move(status_); }
 
@@ -94,12 +97,28 @@ class OpenCall : public transport::ClientCall,
     counters_->NoteStart(request_.message_bytes + request_.attachment.size());
   }
 
+  // The service config has this for the call. `by` is part of `config`. Returns
+  // false if that has ended the call.
+  bool Configure(const std::shared_ptr<const ServiceConfig>& config,
+                 const MethodConfig& by, absl::Time now);
+  bool configured = false;
+  // Whether it waits for a connection.
+  bool patient() const {
+    return state().options().wait_for_ready.value_or(waits_by_config_);
+  }
+  // Makes it ready for an attempt by its retry policy. Returns false if that
+  // has ended it.
+  bool BeginRetry();
+  // Null unless it has a retry policy.
+  std::unique_ptr<RetryState> retry;
+
   enum class Stage : uint8_t {
     kNew,       // Not started yet; maybe it is posted.
     kRefused,   // It could not be prepared, and this is to be reported.
     kWaiting,   // Waits for a connection.
     kLaunched,  // The transport has it.
     kUnsent,    // The transport has given it back; it is posted.
+    kPaused,    // An attempt has failed; Retries has it.
     kEnded,     // The call has its status.
     kReported,  // Posted to the background thread, to be reported.
   };
@@ -141,6 +160,12 @@ class OpenCall : public transport::ClientCall,
   // and has its status.
   bool OpenContext();
   bool has_context() const { return has_context_; }
+  // Checks the length of a response against the service config. Returns false
+  // if that has ended the call.
+  bool CheckResponse(uint64_t bytes) {
+    return ABSL_PREDICT_TRUE(bytes <= max_response_bytes_) ||
+           RefuseResponse(bytes);
+  }
   // As OpenContext(), if another call has the context. Returns false.
   bool ContextInUse();
   // As OpenContext(), if something else keeps the call from being made. Returns
@@ -191,6 +216,10 @@ class OpenCall : public transport::ClientCall,
   };
 
   static uint64_t BeginTiming(OpenCalls* calls);
+  bool RefuseResponse(uint64_t bytes);
+  void EndRetries();
+  // An attempt has ended with `status`. Returns whether there is another one.
+  bool TryAgainAfter(const absl::Status& status);
   void ChangeSendsName();
   // Has the head (see WriteHead()), of so many bytes, go in the REQUEST if it
   // fits there, else before it.
@@ -213,6 +242,8 @@ class OpenCall : public transport::ClientCall,
   bool refused_ = false;     // A server has refused it before it did anything.
   const bool streams_;       // The method streams.
   bool sends_name_ = false;  // See SetSendsName().
+  bool waits_by_config_ = false;
+  uint64_t max_response_bytes_ = UINT64_MAX;  // By the service config.
   OpenCalls* const calls_;
   const char* const method_name_;
   // The TSC value at the start; 0 if this call is not timed.

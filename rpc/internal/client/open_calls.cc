@@ -20,6 +20,10 @@ void OpenCalls::Start(OpenCall* call) {
 // waits for one. TryAgain() brings a call here a second time, so both checks
 // come before each attempt.
 void OpenCalls::Route(OpenCall* call) {
+  if (ABSL_PREDICT_FALSE(servers_.config() != nullptr) && !call->configured &&
+      !Configure(call)) {
+    return;
+  }
   if (ABSL_PREDICT_FALSE(call->state().cancelled())) {
     return call->Fail(absl::CancelledError("cancelled before it was sent"));
   }
@@ -31,7 +35,7 @@ void OpenCalls::Route(OpenCall* call) {
   }
   // A draining or lost connection may still be there until its observer hears
   // of the change.
-  transport::ClientConnection* const connection = subchannel_.connection();
+  transport::ClientConnection* const connection = Pick(*call);
   if (ABSL_PREDICT_FALSE(connection == nullptr || !connection->usable())) {
     return StartUnconnected(call);
   }
@@ -48,18 +52,6 @@ void OpenCalls::Launch(OpenCall* call,
   call->SetSendsName(connection->wants_method_names());
   call->SetReplyHint(reply_sizes_.Guess(call->request().method_id));
   connection->Start(call);
-}
-
-// Has the call wait for a connection, unless the last attempt failed and the
-// call is not patient.
-void OpenCalls::StartUnconnected(OpenCall* call) {
-  const absl::Status why_not =
-      subchannel_.WhyNot(call->state().options().wait_for_ready);
-  if (!why_not.ok()) return call->Fail(why_not);
-  call->stage = OpenCall::Stage::kWaiting;
-  waiting_.PushBack(call);
-  poller_.LowerTimer(timer_, call->deadline());
-  subchannel_.Connect();
 }
 
 // The stage says for which step the call was posted, because a call stands in
@@ -81,6 +73,7 @@ void OpenCalls::RunPosted(OpenCall* call) {
       return Complete(call);
     case OpenCall::Stage::kWaiting:
     case OpenCall::Stage::kLaunched:
+    case OpenCall::Stage::kPaused:
     case OpenCall::Stage::kReported:
       break;  // These are not posted to the poller.
   }
@@ -111,6 +104,9 @@ void OpenCalls::Cancel(OpenCall* call) {
       return;
     case OpenCall::Stage::kWaiting:
       waiting_.Remove(call);
+      return call->Fail(status);
+    case OpenCall::Stage::kPaused:
+      retrying_.Remove(call->retry.get());
       return call->Fail(status);
     case OpenCall::Stage::kLaunched:
       return call->connection->Cancel(call, status);
@@ -155,54 +151,11 @@ void OpenCalls::SetInBackground(OpenCall* call, bool in_background) {
   }
 }
 
-void OpenCalls::StartWaiting() {
-  ownership_.AssertHeld();
-  // A Launch() may lose the connection. Then the rest waits for the next one.
-  transport::ClientConnection* const connection = subchannel_.connection();
-  while (!waiting_.empty() && !connection->failed()) {
-    Launch(waiting_.PopFront(), connection);
-  }
-}
-
-// Takes all calls out before it puts the patient ones back, which keeps their
-// order.
-void OpenCalls::FailWaiting(const absl::Status& status, bool also_patient) {
-  ownership_.AssertHeld();
-  base::IntrusiveList<OpenCall> patient;
-  while (OpenCall* call = waiting_.PopFront()) {
-    if (also_patient || !call->state().options().wait_for_ready) {
-      call->Fail(status);
-    } else {
-      patient.PushBack(call);
-    }
-  }
-  while (OpenCall* call = patient.PopFront()) waiting_.PushBack(call);
-}
-
-// Looks at each waiting call. The timer goes off once, so each call that stays
-// asks for it again.
-void OpenCalls::ExpireWaiting(absl::Time now) {
-  ownership_.AssertHeld();
-  for (OpenCall* call = waiting_.front(); call != nullptr;) {
-    // Read first: Fail() may destroy the call.
-    OpenCall* following = waiting_.Next(call);
-    if (call->deadline() <= now) {
-      waiting_.Remove(call);
-      const absl::Status& error = subchannel_.connect_error();
-      call->Fail(absl::DeadlineExceededError(
-          absl::StrCat("not connected to ", subchannel_.target(), " in time",
-                       error.ok() ? "" : "; ", error.message())));
-    } else {
-      poller_.LowerTimer(timer_, call->deadline());
-    }
-    call = following;
-  }
-}
-
 void OpenCalls::Shut(const absl::Status& status) {
   ownership_.AssertHeld();
   shut_ = status;
   FailWaiting(status, /*also_patient=*/true);
+  for (OpenCall* call : retrying_.RemoveAll()) call->Fail(status);
 }
 
 }  // namespace verbena::internal

@@ -7,19 +7,23 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "rpc/internal/client/interception.h"
 #include "rpc/internal/client/open_call.h"
 #include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/reply_sizes.h"
+#include "rpc/internal/client/retries.h"
+#include "rpc/internal/client/server_set.h"
 #include "rpc/internal/client/shared_poller.h"
-#include "rpc/internal/client/subchannel.h"
 #include "rpc/internal/metrics/call_sampler.h"
 #include "rpc/internal/metrics/channel_methods.h"
+#include "rpc/internal/service/service_config.h"
 #include "rpc/metrics.h"
 #include "transport/base/counter.h"
 #include "transport/base/intrusive_list.h"
@@ -33,8 +37,7 @@ namespace verbena::internal {
 // connection, or has it wait for one, and when it has ended tells the waiting
 // thread, or has the callback called by the background thread.
 //
-// Only this class chooses a call's connection: Start() asks the subchannel.
-// With several subchannels it would ask a balancer.
+// Only this class asks for a call's connection: see ServerSet::Pick().
 //
 // All functions are called with the poller's ownership held, unless their
 // comment says otherwise.
@@ -43,16 +46,20 @@ class OpenCalls {
   // All must outlive this. `interceptors` may be null. `timer` leads to
   // ExpireWaiting(). `on_reported` is called when everything is reported after
   // Shut(): see there.
-  OpenCalls(SharedPoller* poller, Subchannel* subchannel, PollerTimer* timer,
+  OpenCalls(SharedPoller* poller, ServerSet* servers, PollerTimer* timer,
             const ClientInterception::Factories* interceptors,
             bool inline_callbacks, std::function<void()> on_reported)
       : interceptors_(interceptors),
         inline_callbacks_(inline_callbacks),
         poller_(*poller),
         ownership_(poller->ownership()),
-        subchannel_(*subchannel),
+        servers_(*servers),
         timer_(timer),
-        on_reported_(std::move(on_reported)) {}
+        on_reported_(std::move(on_reported)),
+        retrying_(poller, [this](OpenCall* call) {
+          ownership_.AssertHeld();
+          Route(call);
+        }) {}
   OpenCalls(const OpenCalls&) = delete;
   OpenCalls& operator=(const OpenCalls&) = delete;
 
@@ -66,6 +73,11 @@ class OpenCalls {
   // wait for another connection, but not beyond its deadline. Ends it if there
   // will be no more connections.
   void TryAgain(OpenCall* call);
+  // An attempt of `call`, which has a retry policy, has ended with `status`.
+  // Returns whether there will be another one, after a pause.
+  bool TryAgainLater(OpenCall* call, const absl::Status& status);
+  // A call that has a retry policy has ended well.
+  void NoteRetriableSuccess() { retrying_.NoteSuccess(); }
   // The user wants `call` to end: sees to it that it does.
   void Cancel(OpenCall* call);
   // `call` has its status: reports it.
@@ -137,6 +149,13 @@ class OpenCalls {
   void PostFromOutside(transport::Task* task) { poller_.PostFromOutside(task); }
 
  private:
+  transport::ClientConnection* Pick(const OpenCall& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_) {
+    return servers_.Pick(call.method_name(), call.state().options().metadata);
+  }
+  // Has the service config hold for the call. Returns false if that has ended
+  // it.
+  bool Configure(OpenCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   // Puts it on a connection, now or later, or ends it.
   void Route(OpenCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void Launch(OpenCall* call, transport::ClientConnection* connection)
@@ -153,7 +172,7 @@ class OpenCalls {
   const bool inline_callbacks_;
   SharedPoller& poller_;
   transport::Ownership& ownership_;  // The poller's.
-  Subchannel& subchannel_;
+  ServerSet& servers_;
   PollerTimer* const timer_;
   const std::function<void()> on_reported_;
 
@@ -161,6 +180,12 @@ class OpenCalls {
   // ReportLast().
   std::atomic<int> unreported_{1};
 
+  Retries retrying_ ABSL_GUARDED_BY(ownership_);
+  // The part of configured_by_ for each method that was called; null for none.
+  absl::flat_hash_map<uint64_t, const MethodConfig*> method_configs_
+      ABSL_GUARDED_BY(ownership_);
+  std::shared_ptr<const ServiceConfig> configured_by_
+      ABSL_GUARDED_BY(ownership_);
   // Calls that wait for a connection, in the order in which they came.
   base::IntrusiveList<OpenCall> waiting_ ABSL_GUARDED_BY(ownership_);
   ChannelMethods methods_;  // Finds with the ownership held.

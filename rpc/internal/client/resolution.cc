@@ -59,6 +59,44 @@ absl::string_view Why(Fabric fabric, absl::string_view device,
   return "no RDMA device routes there";
 }
 
+// Adds the endpoints of `target`, for `device` and `fabric`, of which
+// `wanted_device` and the environment have become these.
+absl::Status AddEndpoints(const std::string& target,
+                          const std::string& wanted_device,
+                          const std::string& device, Fabric fabric,
+                          std::vector<Resolution::Endpoint>* endpoints) {
+  ASSIGN_OR_RETURN(const std::vector<base::SocketAddress> addresses,
+                   base::SocketAddress::Resolve(target));
+  const size_t before = endpoints->size();
+  for (const base::SocketAddress& address : addresses) {
+    const transport::Provider& provider =
+        transport::ChooseProvider(address, device);
+    const bool is_rdma = transport::IsRdma(provider);
+    if (fabric == Fabric::kRdma && !is_rdma) continue;
+    const transport::Provider* const fallback =
+        fabric == Fabric::kAny ? transport::FallbackFor(provider, device)
+                               : nullptr;
+    Resolution::Endpoint endpoint{
+        .address = address,
+        .provider = &provider,
+        .is_rdma = is_rdma,
+        .is_cheap = transport::IsCheapToAsk(provider, address),
+        .has_fallback = fallback != nullptr,
+        .target = target};
+    endpoint.why = Why(fabric, wanted_device, endpoint);
+    endpoints->push_back(std::move(endpoint));
+    if (fallback != nullptr) {
+      endpoints->push_back(
+          {.address = address,
+           .provider = fallback,
+           .is_cheap = transport::IsCheapToAsk(*fallback, address),
+           .is_fallback = true,
+           .target = target});
+    }
+  }
+  return endpoints->size() == before ? NoRoute(target) : absl::OkStatus();
+}
+
 }  // namespace
 
 Resolution* Resolution::Start(SharedPoller* poller,
@@ -115,39 +153,20 @@ void Resolution::Abandon() {
   abandoned_ = true;
 }
 
-Resolution::Result FindEndpoints(const std::string& target,
+Resolution::Result FindEndpoints(const std::vector<std::string>& targets,
                                  const std::string& wanted_device,
                                  Fabric wanted_fabric) {
   ASSIGN_OR_RETURN(const Fabric fabric, WantedFabric(wanted_fabric));
   ASSIGN_OR_RETURN(const std::string device, DeviceFor(fabric, wanted_device));
   // First: no address can make up for a device that is not there.
   RETURN_IF_ERROR(transport::CheckDevice(device));
-  ASSIGN_OR_RETURN(const std::vector<base::SocketAddress> addresses,
-                   base::SocketAddress::Resolve(target));
   std::vector<Resolution::Endpoint> endpoints;
-  for (const base::SocketAddress& address : addresses) {
-    const transport::Provider& provider =
-        transport::ChooseProvider(address, device);
-    const bool is_rdma = transport::IsRdma(provider);
-    if (fabric == Fabric::kRdma && !is_rdma) continue;
-    const transport::Provider* const fallback =
-        fabric == Fabric::kAny ? transport::FallbackFor(provider, device)
-                               : nullptr;
-    endpoints.push_back({.address = address,
-                         .provider = &provider,
-                         .is_rdma = is_rdma,
-                         .is_cheap = transport::IsCheapToAsk(provider, address),
-                         .has_fallback = fallback != nullptr});
-    endpoints.back().why = Why(fabric, wanted_device, endpoints.back());
-    if (fallback != nullptr) {
-      endpoints.push_back(
-          {.address = address,
-           .provider = fallback,
-           .is_cheap = transport::IsCheapToAsk(*fallback, address),
-           .is_fallback = true});
-    }
+  absl::Status error;
+  for (const std::string& target : targets) {
+    error.Update(
+        AddEndpoints(target, wanted_device, device, fabric, &endpoints));
   }
-  if (endpoints.empty()) return NoRoute(target);
+  if (endpoints.empty()) return error;
   return endpoints;
 }
 

@@ -36,6 +36,8 @@ class Resolution final : private transport::ShortTask {
     bool is_fallback = false;
     // Why this way was chosen, for people; not set for a fallback.
     absl::string_view why = "";
+    // Which of the addresses that were looked up this is: "host:port".
+    std::string target = {};
 
     // "rdma", "tcp", or "shm" for the shared memory of this host.
     absl::string_view fabric() const {
@@ -78,9 +80,10 @@ class Resolution final : private transport::ShortTask {
   bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Looks up `target`, "host:port". `device` is the device that is wanted, or
-// empty, and `fabric` as in ChannelOptions. May block.
-Resolution::Result FindEndpoints(const std::string& target,
+// Looks up all of `targets`, each "host:port"; an error only if none has an
+// endpoint. `device` is the device that is wanted, or empty, and `fabric` as in
+// ChannelOptions. May block.
+Resolution::Result FindEndpoints(const std::vector<std::string>& targets,
                                  const std::string& device, Fabric fabric);
 
 }  // namespace verbena::internal

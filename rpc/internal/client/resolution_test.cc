@@ -45,7 +45,7 @@ class ResolutionTest : public testing::Test, private transport::Task {
   void Run() override {
     Resolution::Start(
         poller_,
-        [this] { return FindEndpoints("127.0.0.1:9", device_, fabric_); },
+        [this] { return FindEndpoints({"127.0.0.1:9"}, device_, fabric_); },
         [this](Resolution::Result result) { result_ = std::move(result); });
   }
 

@@ -37,32 +37,34 @@ transport::EndpointOptions WithWantedDevice(
   return options;
 }
 
-absl::Status ForCalls(const absl::Status& status, const std::string& target) {
+absl::Status ForCalls(const absl::Status& status, const std::string& name) {
   return absl::Status(
       CodeForCalls(status.code()),
-      absl::StrCat("no connection to ", target, ": ", status.message()));
+      absl::StrCat("no connection to ", name, ": ", status.message()));
 }
 
 }  // namespace
 
-// Keeps default options if `endpoint` is an error. Nobody uses them, because
-// refusal_ then forbids every attempt.
-Subchannel::Subchannel(
-    std::string target, const ChannelOptions& options,
-    const absl::StatusOr<transport::EndpointOptions>& endpoint,
-    SharedPoller* poller, PollerTimer* timer, BackoffCrowd* crowd,
-    std::function<void(const absl::Status&)> on_attempt_ended)
-    : target_(std::move(target)),
-      options_(WithWantedDevice(endpoint.ok() ? *endpoint
-                                              : transport::EndpointOptions())),
+Subchannel::Subchannel(std::string name, std::vector<std::string> addresses,
+                       const ChannelOptions& options,
+                       const transport::EndpointOptions& endpoint,
+                       SharedPoller* poller, BackoffCrowd* crowd,
+                       Counters* counters, Owner* owner)
+    : name_(std::move(name)),
+      options_(WithWantedDevice(endpoint)),
       fabric_(options.fabric),
       max_paths_(options.max_paths),
       delays_{.recheck = options.rdma_retry_interval},
       poller_(*poller),
       ownership_(poller->ownership()),
-      timer_(timer),
       crowd_(crowd),
-      on_attempt_ended_(std::move(on_attempt_ended)),
+      counters_(counters),
+      owner_(owner),
+      timer_([this](absl::Time now) {
+        ownership_.AssertHeld();
+        OnTimer(now);
+      }),
+      addresses_(std::move(addresses)),
       connections_(
           poller, options_, this,
           [this] {
@@ -72,7 +74,18 @@ Subchannel::Subchannel(
           delays_),
       failures_{.backoff = Backoff(options.initial_backoff, options.max_backoff,
                                    poller->NewSeed())},
-      refusal_(endpoint.status()) {}
+      watched_{.address = name_} {}
+
+bool Subchannel::Keeps(const std::vector<std::string>& addresses) {
+  ownership_.AssertHeld();
+  if (connections_.current() != nullptr &&
+      std::find(addresses.begin(), addresses.end(),
+                connections_.endpoint().target) == addresses.end()) {
+    return false;
+  }
+  addresses_ = addresses;
+  return true;
+}
 
 std::string Subchannel::WhyFabric() const {
   if (!connections_.fell_back()) {
@@ -85,37 +98,19 @@ std::string Subchannel::WhyFabric() const {
       "; it is tried again every ", absl::FormatDuration(delays_.recheck));
 }
 
-void Subchannel::Ask::Post() {
-  // A task stands in one queue at a time.
-  if (posted_.exchange(true, std::memory_order_acq_rel)) return;
-  subchannel_->poller_.PostFromOutside(this);
-}
-
-void Subchannel::Ask::Run() {
-  // Before Connect(), so that a thread that asks from now on is heard.
-  posted_.store(false, std::memory_order_release);
-  subchannel_->Connect();
-}
-
 void Subchannel::SetState(ChannelState state) {
-  const base::MutexLock lock(mutex_);
   state_ = state;
-  // A new attempt may end otherwise, so a thread in WaitForConnected() waits
-  // for its result.
-  if (state == ChannelState::kConnecting) watched_.hopeless = false;
   if (state != ChannelState::kReady) {
-    watched_.device.clear();
-    watched_.fabric.clear();
-    watched_.paths = 0;
+    const base::MutexLock lock(mutex_);
+    watched_ = {.address = name_};
   }
-  if (watched_.watchers > 0) state_changed_.NotifyAll();
+  owner_->OnStateChanged(this);
 }
 
 // Fails calls fast during the pause after a failed attempt. A server that said
 // that it leaves is an exception: a successor is expected soon.
 absl::Status Subchannel::WhyNot(bool patient) const {
   ownership_.AssertHeld();
-  if (!refusal_.ok()) return refusal_;
   if (!patient && !connections_.outcome().server_leaves &&
       state_ == ChannelState::kTransientFailure &&
       base::Now() < failures_.retry_time) {
@@ -129,13 +124,13 @@ absl::Status Subchannel::WhyNot(bool patient) const {
 void Subchannel::Connect() {
   ownership_.AssertHeld();
   LookAtConnections();
-  if (!refusal_.ok() || state_ == ChannelState::kReady ||
+  if (ended_ || state_ == ChannelState::kReady ||
       state_ == ChannelState::kConnecting) {
     return;
   }
   if (state_ == ChannelState::kTransientFailure &&
       base::Now() < failures_.retry_time) {
-    return poller_.LowerTimer(timer_, failures_.retry_time);
+    return poller_.LowerTimer(&timer_, failures_.retry_time);
   }
   SetState(ChannelState::kConnecting);
   // No thread waits for the attempt itself, so the background thread must poll
@@ -143,8 +138,8 @@ void Subchannel::Connect() {
   poller_.AddPending();
   resolution_ = Resolution::Start(
       &poller_,
-      [target = target_, device = options_.device, fabric = fabric_] {
-        return FindEndpoints(target, device, fabric);
+      [addresses = addresses_, device = options_.device, fabric = fabric_] {
+        return FindEndpoints(addresses, device, fabric);
       },
       [this](Resolution::Result result) {
         ownership_.AssertHeld();
@@ -184,12 +179,12 @@ void Subchannel::AbandonPaths() {
   }
 }
 
-// A channel that wants no connection does not count in the crowd, so that
+// If nobody wants a connection, this does not count in the crowd, so that
 // others need not pause for it.
-void Subchannel::Rest() {
-  ownership_.AssertHeld();
+void Subchannel::OnTimer(absl::Time now) {
+  if (owner_->WantsConnection(this)) return Connect();
   if (state_ == ChannelState::kTransientFailure &&
-      base::Now() >= failures_.retry_time) {
+      now >= failures_.retry_time) {
     LeaveCrowd();
   }
 }
@@ -209,8 +204,14 @@ void Subchannel::LookAtConnections() {
   for (;;) {
     switch (connections_.Look()) {
       case Change::kNothing: {
-        const base::MutexLock lock(mutex_);
-        watched_.paths = connections_.ready();
+        {
+          const base::MutexLock lock(mutex_);
+          watched_.paths = connections_.ready();
+        }
+        if (drains_ && connections_.drained()) {
+          drains_ = false;
+          owner_->OnDrained(this);
+        }
         return;
       }
       case Change::kConnected:
@@ -232,8 +233,8 @@ void Subchannel::LookAtConnections() {
 // Ends an attempt: chooses the pause, writes to the log, and tells the calls.
 // The state changes before the calls hear, because WhyNot() reads it.
 void Subchannel::OnFailed(const absl::Status& why) {
-  failed_connects_.Add();
-  failures_.error = ForCalls(why, target_);
+  counters_->failed_connects.Add();
+  failures_.error = ForCalls(why, name_);
   if (!std::exchange(failures_.in_crowd, true)) crowd_->Enter();
   // Behind Enter(), so that this channel counts too.
   const absl::Duration pause = failures_.backoff.Next(
@@ -243,16 +244,13 @@ void Subchannel::OnFailed(const absl::Status& why) {
       LogSeverity::kInfo,
       absl::StrCat(failures_.error.message(), "; the next attempt is in ",
                    absl::FormatDuration(pause)));
-  {
-    const base::MutexLock lock(mutex_);
-    // In time for SetState(), which wakes the threads that look at it.
-    watched_.hopeless = !absl::IsUnavailable(failures_.error);
-  }
   SetState(ChannelState::kTransientFailure);
   poller_.RemovePending();
-  poller_.LowerTimer(timer_, failures_.retry_time);
+  poller_.LowerTimer(&timer_, failures_.retry_time);
   // Calls wait for its successor.
-  if (!connections_.outcome().server_leaves) on_attempt_ended_(failures_.error);
+  if (!connections_.outcome().server_leaves) {
+    owner_->OnAttemptEnded(this, failures_.error);
+  }
 }
 
 void Subchannel::OnConnected() {
@@ -265,54 +263,50 @@ void Subchannel::OnUnusable() {
   LookAtConnections();
 }
 
-// Ends an attempt: forgets past failures, publishes memory and device, and
-// starts the calls that wait. If the connection has replaced another, only
-// memory and device change.
+// Ends an attempt: forgets past failures, publishes the device, and starts the
+// calls that wait. If the connection has replaced another, only memory and
+// device change.
 void Subchannel::OnConnected(bool replaced) {
-  connects_.Add();
+  counters_->connects.Add();
   if (!replaced) {
     failures_.backoff.Reset();
+    failures_.error = absl::OkStatus();
     LeaveCrowd();
   }
   const ClientConnection& connection = *connections_.current();
-  // Before kReady: a thread that sees the state may ask for registered memory.
-  buffers_.Set(connection.buffer_source());
   const std::string device = connection.device_name();
   const std::string fabric(connections_.endpoint().fabric());
   const std::string reason = WhyFabric();
   base::Log::OfProcess().Write(
       connections_.fell_back() ? LogSeverity::kWarning : LogSeverity::kInfo,
-      absl::StrCat("connected to ", target_, ", ", connection.peer(), ", on ",
+      absl::StrCat("connected to ", name_, ", ", connection.peer(), ", on ",
                    device, " (", fabric, "): ", reason));
   {
     const base::MutexLock lock(mutex_);
+    watched_.connected = true;
     watched_.device = device;
-    if (watched_.fabric != fabric) watched_.fabric_since = base::Now();
+    if (watched_.fabric != fabric) {
+      watched_.fabric_since = base::ToWallClock(base::Now());
+    }
     watched_.fabric = fabric;
     watched_.fabric_reason = reason;
   }
   FindPaths();
-  if (replaced) return;
   SetState(ChannelState::kReady);
+  if (replaced) return;
   poller_.RemovePending();
-  on_attempt_ended_(absl::OkStatus());
+  owner_->OnAttemptEnded(this, absl::OkStatus());
 }
 
 void Subchannel::OnLost() {
   AbandonPaths();
-  // New attachments go to plain memory until there is another connection.
-  buffers_.Set(transport::BufferSource());
   SetState(ChannelState::kIdle);
 }
 
 // Forbids attempts first, then takes back what an attempt under way has
-// counted, and closes every connection.
-void Subchannel::Shut(const absl::Status& status) {
-  ownership_.AssertHeld();
-  {
-    const base::MutexLock lock(mutex_);
-    refusal_ = status;
-  }
+// counted.
+void Subchannel::EndAttempts() {
+  ended_ = true;
   LeaveCrowd();
   // Neither OnConnected() nor OnFailed() will come to do so.
   if (state_ == ChannelState::kConnecting) poller_.RemovePending();
@@ -320,49 +314,29 @@ void Subchannel::Shut(const absl::Status& status) {
     std::exchange(resolution_, nullptr)->Abandon();
   }
   AbandonPaths();
-  buffers_.Set(transport::BufferSource());
+  poller_.CancelTimer(&timer_);
+}
+
+void Subchannel::Drain() {
+  ownership_.AssertHeld();
+  EndAttempts();
+  connections_.Drain();
+  drains_ = true;
+  SetState(ChannelState::kIdle);
+  LookAtConnections();
+}
+
+void Subchannel::Shut() {
+  ownership_.AssertHeld();
+  EndAttempts();
+  drains_ = false;
   connections_.CloseAll();
   SetState(ChannelState::kIdle);
 }
 
-bool Subchannel::IsWaitedFor() const {
+ChannelServerMetrics Subchannel::Describe() const {
   const base::MutexLock lock(mutex_);
-  return watched_.watchers > 0;
-}
-
-ChannelState Subchannel::state(bool try_to_connect) {
-  const base::MutexLock lock(mutex_);
-  if (try_to_connect && state_ == ChannelState::kIdle) ask_.Post();
-  return state_;
-}
-
-std::string Subchannel::device() const {
-  const base::MutexLock lock(mutex_);
-  return watched_.device;
-}
-
-void Subchannel::Describe(ChannelMetrics* metrics) const {
-  const base::MutexLock lock(mutex_);
-  metrics->connected = state_ == ChannelState::kReady;
-  metrics->device = watched_.device;
-  metrics->fabric = watched_.fabric;
-  metrics->paths = watched_.paths;
-  if (watched_.fabric.empty()) return;
-  metrics->fabric_reason = watched_.fabric_reason;
-  metrics->fabric_since = base::ToWallClock(watched_.fabric_since);
-}
-
-bool Subchannel::WaitForConnected(absl::Time deadline) {
-  const base::MutexLock lock(mutex_);
-  ++watched_.watchers;
-  while (state_ != ChannelState::kReady && !watched_.hopeless &&
-         refusal_.ok() && base::Now() < deadline) {
-    // Asked in each turn, because the state may have become idle again.
-    ask_.Post();
-    state_changed_.WaitUntil(mutex_, deadline);
-  }
-  --watched_.watchers;
-  return state_ == ChannelState::kReady;
+  return watched_;
 }
 
 }  // namespace verbena::internal

@@ -1,6 +1,7 @@
 #include "rpc/internal/client/subchannel_connections.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "transport/base/clock.h"
@@ -50,6 +51,9 @@ void SubchannelConnections::Begin(std::vector<Endpoint> endpoints) {
   }
   std::reverse(endpoints.begin(), endpoints.end());
   attempt_ = Attempt{std::move(endpoints)};
+  std::copy_if(attempt_->endpoints.begin(), attempt_->endpoints.end(),
+               std::back_inserter(attempt_->rdma),
+               [](const Endpoint& each) { return each.has_fallback; });
   StartNext();
 }
 
@@ -68,15 +72,14 @@ void SubchannelConnections::KeepRdma(std::vector<Endpoint>* endpoints) {
   if (!same) rdma_.reset();
 }
 
-// The endpoint leaves the list before it is tried. A fallback behind it is
-// tried after a while, even if this one has not failed by then.
+// The endpoint leaves the list before it is tried. The one behind it is tried
+// after a while, even if this one has not failed by then.
 void SubchannelConnections::StartNext() {
   std::vector<Endpoint>& endpoints = attempt_->endpoints;
   const Endpoint endpoint = endpoints.back();
   endpoints.pop_back();
-  attempt_->next_try = !endpoints.empty() && endpoints.back().is_fallback
-                           ? base::Now() + delays_.fallback
-                           : absl::InfiniteFuture();
+  attempt_->next_try =
+      endpoints.empty() ? absl::InfiniteFuture() : base::Now() + delays_.next;
   Start(endpoint);
 }
 
@@ -152,18 +155,24 @@ SubchannelConnections::Change SubchannelConnections::LookAtTries() {
 void SubchannelConnections::Take(Try ready) {
   if (current() != nullptr) Retire(std::move(current_.connection));
   paths_.Clear();
-  // An endpoint over RDMA that was not reached in this attempt.
+  // The endpoint over RDMA that belongs to this one, tried or not.
   if (attempt_.has_value()) {
-    for (const Endpoint& left : attempt_->endpoints) {
-      if (left.has_fallback) rdma_ = left;
+    for (const Endpoint& each : attempt_->rdma) {
+      if (each.address == ready.endpoint.address) rdma_ = each;
     }
+  }
+  if (rdma_.has_value() && !(rdma_->address == ready.endpoint.address)) {
+    rdma_.reset();
   }
   attempt_.reset();
   current_ = std::move(ready);
   fell_back_ = current_.endpoint.is_fallback;
   if (!fell_back_) rdma_error_ = absl::OkStatus();
   std::erase_if(tries_, [this](Try& other) {
-    if (fell_back_ && other.endpoint.has_fallback) return false;
+    if (fell_back_ && other.endpoint.has_fallback &&
+        other.endpoint.address == current_.endpoint.address) {
+      return false;
+    }
     Close(std::move(other.connection));
     return true;
   });
@@ -238,6 +247,15 @@ void SubchannelConnections::Close(
 void SubchannelConnections::CloseTries() {
   for (Try& each : tries_) Close(std::move(each.connection));
   tries_.clear();
+}
+
+void SubchannelConnections::Drain() {
+  attempt_.reset();
+  next_recheck_ = absl::InfiniteFuture();
+  CloseTries();
+  paths_.Clear();
+  if (current() != nullptr) Retire(std::move(current_.connection));
+  SetTimer();
 }
 
 void SubchannelConnections::CloseAll() {

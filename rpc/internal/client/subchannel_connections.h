@@ -25,11 +25,10 @@ namespace verbena::internal {
 // Holds the connection that takes calls, those that are being tried, and those
 // that take no new calls any more.
 //
-// An attempt tries the endpoints in their order, one after the other. If the
-// next one is a fallback, over TCP, it is tried Delays::fallback after the one
-// over RDMA has begun, beside it, as RFC 8305 does with two families of
-// addresses. The first that is ready takes calls. A connection over RDMA that
-// becomes ready later takes the place of one over TCP.
+// An attempt tries the endpoints in their order, as RFC 8305 has it: the next
+// one when one has failed, or beside it, Delays::next after it has begun. The
+// first that is ready takes calls. If that goes by TCP, and RDMA to the same
+// address becomes ready later, this takes its place.
 //
 // If RDMA has failed, the next attempts try TCP at once. A connection over TCP
 // that has RDMA beside it is tried over RDMA again every Delays::recheck; when
@@ -51,7 +50,7 @@ class SubchannelConnections {
   struct Delays {
     // Long enough for RDMA CM to connect on a healthy network, and short enough
     // to wait for.
-    absl::Duration fallback = absl::Milliseconds(250);
+    absl::Duration next = absl::Milliseconds(250);
     // For so long after RDMA has failed TCP is tried at once, and so often RDMA
     // and paths that have failed are tried again.
     absl::Duration recheck = absl::Seconds(10);
@@ -109,6 +108,13 @@ class SubchannelConnections {
   Change Look();
   const Outcome& outcome() const { return outcome_; }
 
+  // Takes no calls any more, and ends the attempt. Each connection is closed
+  // after its last call; nothing follows.
+  void Drain();
+  // Whether no connection is left.
+  bool drained() const {
+    return current() == nullptr && draining_.empty() && tries_.empty();
+  }
   // Ends everything.
   void CloseAll();
 
@@ -119,6 +125,7 @@ class SubchannelConnections {
   };
   struct Attempt {
     std::vector<Endpoint> endpoints;  // To be tried, the next one last.
+    std::vector<Endpoint> rdma = {};  // Those that have a fallback.
     absl::Time next_try = absl::InfiniteFuture();
   };
 

@@ -121,8 +121,9 @@ void UnaryCall::OnResponse(const transport::CallResponse& response) {
   answered_ = true;
   calls().LearnReplySize(request_.method_id, response.hint_bytes);
   counters()->NoteResponse(response.message.size());
-  // The call has ended with the server's error.
+  // The call has ended with the server's error, or is tried again.
   if (!TakeTrailer(response)) return;
+  if (!CheckResponse(response.message.size())) return;
   if (ABSL_PREDICT_FALSE(response.attachment != nullptr)) {
     counters()->NoteResponse(response.attachment->size());
     // Before End(): the caller may look as soon as the call has ended.

@@ -122,7 +122,7 @@ class FileResolver final : public Resolver {
       while (poll(waits.data(), waits.size(), /*timeout=*/-1) < 0) {
       }
       if (waits[1].revents != 0) return;
-      // What has changed does not matter: the file is read whole.
+      // The events do not matter: the file is read whole.
       std::array<char, 4096> events;
       while (read(changes_.get(), events.data(), events.size()) > 0) {
       }

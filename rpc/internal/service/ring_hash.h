@@ -1,4 +1,4 @@
-// The same server for the same key.
+// Sends all calls with a key to one server.
 
 #ifndef VERBENA_RPC_INTERNAL_SERVICE_RING_HASH_H_
 #define VERBENA_RPC_INTERNAL_SERVICE_RING_HASH_H_
@@ -27,7 +27,7 @@ class RingHash final : public Balancer {
   struct Options {
     // The points of a server whose weight is the common divisor of all.
     uint64_t unit_points = 256;
-    // Of all servers together, but at least one of each.
+    // The points of all servers together; each has at least one.
     uint64_t max_points = 65536;
     // The key of the metadata whose first value is hashed. Calls without it,
     // and all if this is empty, go anywhere.

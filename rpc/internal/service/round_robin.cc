@@ -16,8 +16,8 @@ void WeightedRoundRobin::SetServers(absl::Span<Server* const> servers) {
   }
 }
 
-// One server has the full weight, and is taken in every turn, so the loop ends
-// after one round.
+// The loop ends after one round, because a server with the full weight is taken
+// in every turn.
 size_t WeightedRoundRobin::Pick(const Call& /*call*/) {
   for (;;) {
     const size_t position = turn_ % weights_.size();

@@ -1,4 +1,4 @@
-// One server after the other, each as often as its weight has it.
+// Takes one server after the other, each as often as its weight has it.
 
 #ifndef VERBENA_RPC_INTERNAL_SERVICE_ROUND_ROBIN_H_
 #define VERBENA_RPC_INTERNAL_SERVICE_ROUND_ROBIN_H_
@@ -51,7 +51,7 @@ class WeightedRoundRobin final : public Balancer {
   // The largest weight, to which the others are scaled.
   static constexpr uint64_t kFull = 1 << 12;
 
-  std::vector<uint32_t> weights_;  // Of kFull; at least one has that.
+  std::vector<uint32_t> weights_;  // Parts of kFull, which at least one has.
   uint64_t turn_;
 };
 

@@ -48,7 +48,7 @@ struct HedgingPolicy {
   StatusCodes non_fatal;
 };
 
-// What holds for the calls of a method.
+// Rules for the calls of a method.
 struct MethodConfig {
   std::optional<bool> wait_for_ready;
   std::optional<absl::Duration> timeout;
@@ -77,7 +77,7 @@ class ServiceConfig {
   static absl::StatusOr<std::shared_ptr<const ServiceConfig>> Parse(
       absl::string_view json);
 
-  // What holds for "package.Service/Method"; null if nothing does.
+  // The rules for "package.Service/Method"; null if there are none.
   const MethodConfig* Find(absl::string_view method) const;
 
   // The policies of balancing, the most wanted first. The first that the

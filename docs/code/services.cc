@@ -1,0 +1,30 @@
+// The code of docs/services.md.
+
+#include <memory>
+#include <utility>
+
+#include "rpc/resolver.h"
+#include "rpc/rpc.h"
+
+namespace {
+
+class MyRegistry : public verbena::ResolverFactory {
+ public:
+  absl::string_view scheme() const override { return "my-registry"; }
+  absl::StatusOr<std::unique_ptr<verbena::Resolver>> Create(
+      const verbena::Target& target,
+      verbena::Resolver::OnResult on_result) override {
+    return absl::UnimplementedError(target.path);
+  }
+};
+
+std::shared_ptr<verbena::Channel> ToOrders() {
+  verbena::ChannelOptions options;
+  options.resolvers.push_back(std::make_shared<MyRegistry>());
+  options.service_config =
+      R"({"loadBalancingConfig": [{"round_robin": {}}]})";
+  auto channel = verbena::CreateChannel("my-registry:///orders", options);
+  return channel;
+}
+
+}  // namespace

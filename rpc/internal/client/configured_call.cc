@@ -1,0 +1,76 @@
+// The part of OpenCall that a service config changes.
+
+#include <algorithm>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "rpc/internal/client/open_call.h"
+#include "rpc/internal/client/open_calls.h"
+#include "rpc/internal/codec/metadata_codec.h"
+#include "rpc/internal/codec/method_name.h"
+
+namespace verbena::internal {
+namespace {
+
+// How many attempts of a call there were before this one (gRPC's A6).
+constexpr char kPreviousAttemptsKey[] = "grpc-previous-rpc-attempts";
+
+}  // namespace
+
+// Only narrows what the user has said. A policy of retries is for unary calls,
+// whose request can be written again.
+bool OpenCall::Configure(const std::shared_ptr<const ServiceConfig>& config,
+                         const MethodConfig& by, absl::Time now) {
+  if (by.timeout.has_value()) {
+    request_.deadline = std::min(request_.deadline, now + *by.timeout);
+  }
+  waits_by_config_ = by.wait_for_ready.value_or(false);
+  max_response_bytes_ = by.max_response_bytes.value_or(UINT64_MAX);
+  if (by.retry.has_value() && !streams_) {
+    retry = std::make_unique<RetryState>(this, config, &*by.retry);
+  }
+  if (request_.message_bytes <= by.max_request_bytes.value_or(UINT64_MAX)) {
+    return true;
+  }
+  Fail(absl::ResourceExhaustedError(absl::StrCat(
+      "the request has ", request_.message_bytes,
+      " bytes, more than maxRequestMessageBytes of the service config, ",
+      *by.max_request_bytes)));
+  return false;
+}
+
+bool OpenCall::RefuseResponse(uint64_t bytes) {
+  Fail(absl::ResourceExhaustedError(absl::StrCat(
+      "the response has ", bytes,
+      " bytes, more than maxResponseMessageBytes of the service config, ",
+      max_response_bytes_)));
+  return false;
+}
+
+// Forgets what the last attempt has brought, and tells the server of it.
+bool OpenCall::BeginRetry() {
+  status_ = absl::OkStatus();
+  refused_ = false;
+  state().results().initial_metadata.clear();
+  state().results().trailing_metadata.clear();
+  Metadata& metadata = state().options().metadata;
+  metadata.erase(kPreviousAttemptsKey);
+  metadata.emplace(kPreviousAttemptsKey, absl::StrCat(retry->attempts - 1));
+  const absl::StatusOr<uint32_t> bytes = MeasureMetadata(metadata);
+  if (!bytes.ok()) {
+    Fail(bytes.status());
+    return false;
+  }
+  PlaceHead(*bytes + (sends_name_ ? MethodNameBytes(method_name_) : 0));
+  return true;
+}
+
+// The context may be used for other calls, which have no attempts behind them.
+void OpenCall::EndRetries() {
+  if (retry->attempts > 1) {
+    state().options().metadata.erase(kPreviousAttemptsKey);
+  }
+  if (status_.ok()) calls_->NoteRetriableSuccess();
+}
+
+}  // namespace verbena::internal

@@ -1,0 +1,277 @@
+#include "rpc/internal/client/server_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "rpc/internal/service/balancers.h"
+#include "rpc/internal/service/target.h"
+#include "transport/base/clock.h"
+
+namespace verbena::internal {
+namespace {
+
+absl::Status NoResolver(const Target& target) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the target \"", target.text, "\" has the scheme \"", target.scheme,
+      "\", for which ChannelOptions::resolvers has no ResolverFactory"));
+}
+
+}  // namespace
+
+ServerSet::Entry::Entry(ServerAddress address, std::string name,
+                        std::vector<std::string> addresses, ServerSet* set)
+    : subchannel(std::move(name), std::move(addresses), set->options_,
+                 set->endpoint_, &set->poller_, set->crowd_, &set->counters_,
+                 set),
+      address_(std::move(address)) {}
+
+void ServerSet::Later::Post() {
+  if (posted_.exchange(true, std::memory_order_acq_rel)) return;
+  set_->poller_.PostFromOutside(this);
+}
+
+void ServerSet::Later::Run() {
+  // Before the function, so that a thread that asks from now on is heard.
+  posted_.store(false, std::memory_order_release);
+  (set_->*what_)();
+}
+
+// A target of a scheme that nobody knows is taken for an address, "host:port",
+// unless it can't be one.
+ServerSet::ServerSet(std::string target, const ChannelOptions& options,
+                     const absl::StatusOr<transport::EndpointOptions>& endpoint,
+                     SharedPoller* poller, BackoffCrowd* crowd,
+                     Observer* observer)
+    : target_(std::move(target)),
+      options_(options),
+      endpoint_(endpoint.ok() ? *endpoint : transport::EndpointOptions()),
+      poller_(*poller),
+      ownership_(poller->ownership()),
+      crowd_(crowd),
+      observer_(*observer),
+      seed_(poller->NewSeed()),
+      parsed_(ParseTarget(target_)),
+      refusal_(endpoint.status()) {
+  if (refusal_.ok()) refusal_ = UseConfig("");
+  if (parsed_.has_value()) factory_ = FindFactory(parsed_->scheme, options_);
+  if (factory_ != nullptr) return;
+  if (parsed_.has_value() && absl::StrContains(target_, "://")) {
+    refusal_.Update(NoResolver(*parsed_));
+  }
+  balancer_ = nullptr;
+  Add(std::make_unique<Entry>(ServerAddress{.address = target_}, target_,
+                              std::vector<std::string>{target_}, this));
+  only_ = &entries_.front()->subchannel;
+}
+
+ServerSet::~ServerSet() = default;
+
+void ServerSet::Add(std::unique_ptr<Entry> entry) {
+  const base::MutexLock lock(mutex_);
+  entries_.push_back(std::move(entry));
+}
+
+void ServerSet::OnStateChanged(Subchannel* subchannel) {
+  ownership_.AssertHeld();
+  const ChannelState state = subchannel->state();
+  if (subchannel == only_) {
+    // Before the state: a thread that sees it may ask for registered memory.
+    buffers_.Set(subchannel->buffer_source());
+    Publish();
+  } else if (only_ == nullptr) {
+    refresh_.Post();
+    if (state == ChannelState::kIdle && awake_) subchannel->Connect();
+  }
+  if (resolver_ != nullptr && (state == ChannelState::kIdle ||
+                               state == ChannelState::kTransientFailure)) {
+    resolver_->ResolveNow();
+  }
+}
+
+// With several servers Refresh() tells the observer, which OnStateChanged() has
+// asked for.
+void ServerSet::OnAttemptEnded(Subchannel* subchannel,
+                               const absl::Status& status) {
+  ownership_.AssertHeld();
+  if (subchannel != only_) return;
+  if (status.ok()) {
+    observer_.OnReady();
+  } else {
+    observer_.OnUnavailable(status);
+  }
+}
+
+// A balancer's servers are connected again whether a call waits or not.
+bool ServerSet::WantsConnection(Subchannel* subchannel) {
+  ownership_.AssertHeld();
+  if (subchannel != only_) return true;
+  if (observer_.AnyWaiting()) return true;
+  const base::MutexLock lock(mutex_);
+  return watchers_ > 0;
+}
+
+void ServerSet::Connect() {
+  ownership_.AssertHeld();
+  if (!refusal_.ok()) return;
+  if (factory_ != nullptr && resolver_ == nullptr) {
+    resolver_ = ResolverLink::Open(&poller_, factory_, *parsed_,
+                                   [this](absl::StatusOr<Resolved> answer) {
+                                     ownership_.AssertHeld();
+                                     OnAnswer(std::move(answer));
+                                   });
+    Publish();
+  } else if (resolver_ != nullptr && !resolve_error_.ok()) {
+    resolver_->ResolveNow();
+  }
+  if (only_ != nullptr) return only_->Connect();
+  if (std::exchange(awake_, true)) return;
+  for (const auto& entry : entries_) entry->subchannel.Connect();
+}
+
+absl::Status ServerSet::WhyNot(bool patient) const {
+  ownership_.AssertHeld();
+  if (!refusal_.ok()) return refusal_;
+  if (only_ != nullptr) return only_->WhyNot(patient);
+  return patient ? absl::OkStatus() : AllFailed();
+}
+
+absl::Status ServerSet::connect_error() const {
+  ownership_.AssertHeld();
+  if (only_ != nullptr) return only_->connect_error();
+  for (const auto& entry : entries_) {
+    const absl::Status& error = entry->subchannel.connect_error();
+    if (!error.ok()) return error;
+  }
+  return resolve_error_;
+}
+
+// A server whose error may pass is the one to tell of: calls may wait for it.
+absl::Status ServerSet::AllFailed() const {
+  if (entries_.empty()) return resolve_error_;
+  absl::Status failure;
+  for (const auto& entry : entries_) {
+    const Subchannel& subchannel = entry->subchannel;
+    const absl::Status& error = subchannel.connect_error();
+    if (error.ok() || subchannel.server_leaves()) return absl::OkStatus();
+    if (failure.ok() || absl::IsUnavailable(error)) failure = error;
+  }
+  return failure;
+}
+
+// The balancer's choice may have been lost a moment ago: then the next one.
+ServerSet::ClientConnection* ServerSet::PickAmong(const Balancer::Call& call) {
+  const size_t count = ready_.size();
+  if (count == 0) return nullptr;
+  size_t position = balancer_->Pick(call);
+  for (size_t tried = 0; tried < count; ++tried, ++position) {
+    if (position >= count) position = 0;
+    ClientConnection* const connection =
+        ready_[position]->subchannel.connection();
+    if (connection != nullptr && connection->usable()) return connection;
+  }
+  return nullptr;
+}
+
+void ServerSet::Refresh() {
+  ownership_.AssertHeld();
+  if (!refusal_.ok() || only_ != nullptr) return;
+  std::vector<Entry*> ready;
+  for (const auto& entry : entries_) {
+    if (entry->subchannel.state() == ChannelState::kReady) {
+      ready.push_back(entry.get());
+    }
+  }
+  // Addresses may have other weights although the servers are the same.
+  ready_ = std::move(ready);
+  if (balancer_ != nullptr) {
+    balancer_->SetServers(
+        std::vector<Balancer::Server*>(ready_.begin(), ready_.end()));
+  }
+  buffers_.Set(ready_.empty() ? transport::BufferSource()
+                              : ready_.front()->subchannel.buffer_source());
+  Publish();
+  if (!ready_.empty()) return observer_.OnReady();
+  if (const absl::Status error = AllFailed(); !error.ok()) {
+    observer_.OnUnavailable(error);
+  }
+}
+
+ChannelState ServerSet::StateOfAll() const {
+  if (only_ != nullptr) return only_->state();
+  if (!ready_.empty()) return ChannelState::kReady;
+  if (!AllFailed().ok()) return ChannelState::kTransientFailure;
+  return awake_ ? ChannelState::kConnecting : ChannelState::kIdle;
+}
+
+void ServerSet::Publish() {
+  const ChannelState state = StateOfAll();
+  const absl::Status error = state == ChannelState::kTransientFailure
+                                 ? connect_error()
+                                 : absl::OkStatus();
+  const base::MutexLock lock(mutex_);
+  state_ = state;
+  hopeless_ = !error.ok() && !absl::IsUnavailable(error);
+  if (watchers_ > 0) state_changed_.NotifyAll();
+}
+
+void ServerSet::Shut(const absl::Status& status) {
+  ownership_.AssertHeld();
+  {
+    const base::MutexLock lock(mutex_);
+    refusal_ = status;
+  }
+  if (resolver_ != nullptr) std::exchange(resolver_, nullptr)->Close();
+  ready_.clear();
+  awake_ = false;
+  for (const auto& entry : entries_) entry->subchannel.Shut();
+  for (const auto& entry : leaving_) entry->subchannel.Shut();
+  buffers_.Set(transport::BufferSource());
+  Publish();
+}
+
+ChannelState ServerSet::state(bool try_to_connect) {
+  const base::MutexLock lock(mutex_);
+  if (try_to_connect && state_ == ChannelState::kIdle) ask_.Post();
+  return state_;
+}
+
+std::string ServerSet::device() const {
+  ChannelMetrics metrics;
+  Describe(&metrics);
+  return metrics.device;
+}
+
+// The channel's own fields are those of its first server that is connected.
+void ServerSet::Describe(ChannelMetrics* metrics) const {
+  metrics->connects = counters_.connects.value();
+  metrics->failed_connects = counters_.failed_connects.value();
+  const base::MutexLock lock(mutex_);
+  for (const auto& entry : entries_) {
+    metrics->servers.push_back(entry->subchannel.Describe());
+    const ChannelServerMetrics& server = metrics->servers.back();
+    metrics->paths += server.paths;
+    if (!server.connected || metrics->connected) continue;
+    metrics->connected = true;
+    metrics->device = server.device;
+    metrics->fabric = server.fabric;
+    metrics->fabric_reason = server.fabric_reason;
+    metrics->fabric_since = server.fabric_since;
+  }
+}
+
+bool ServerSet::WaitForConnected(absl::Time deadline) {
+  const base::MutexLock lock(mutex_);
+  ++watchers_;
+  while (state_ != ChannelState::kReady && !hopeless_ && refusal_.ok() &&
+         base::Now() < deadline) {
+    // Asked in each turn, because the state may have become idle again.
+    ask_.Post();
+    state_changed_.WaitUntil(mutex_, deadline);
+  }
+  --watchers_;
+  return state_ == ChannelState::kReady;
+}
+
+}  // namespace verbena::internal

@@ -1,0 +1,175 @@
+// The part of ServerSet that takes the answers of the resolver.
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rpc/internal/client/server_set.h"
+#include "rpc/internal/service/balancers.h"
+#include "rpc/internal/service/file_resolver.h"
+#include "rpc/internal/service/literal_resolver.h"
+#include "transport/base/log.h"
+#include "transport/base/status_macros.h"
+
+namespace verbena::internal {
+
+std::shared_ptr<ResolverFactory> ServerSet::FindFactory(
+    const std::string& scheme, const ChannelOptions& options) {
+  for (const auto& factory : options.resolvers) {
+    if (factory->scheme() == scheme) return factory;
+  }
+  if (scheme == "ipv4") return std::make_shared<LiteralResolvers>(AF_INET);
+  if (scheme == "ipv6") return std::make_shared<LiteralResolvers>(AF_INET6);
+  if (scheme == "file") return std::make_shared<FileResolvers>();
+  return nullptr;
+}
+
+// An answer that is of no use changes nothing, if there was a better one.
+void ServerSet::OnAnswer(absl::StatusOr<Resolved> answer) {
+  const absl::Status error =
+      answer.ok() ? UseAnswer(*std::move(answer)) : answer.status();
+  if (!error.ok()) {
+    const bool may_pass = !absl::IsInvalidArgument(error);
+    const absl::Status before = std::exchange(
+        resolve_error_,
+        absl::Status(
+            may_pass ? absl::StatusCode::kUnavailable : error.code(),
+            absl::StrCat("no servers of ", target_, ": ", error.message())));
+    if (before != resolve_error_) {
+      base::Log::OfProcess().Write(
+          LogSeverity::kWarning,
+          absl::StrCat(resolve_error_.message(),
+                       entries_.empty() ? "" : "; those before are kept"));
+    }
+  } else {
+    resolve_error_ = absl::OkStatus();
+  }
+  if (only_ == nullptr) {
+    Refresh();
+  } else if (observer_.AnyWaiting()) {
+    only_->Connect();
+  }
+}
+
+absl::Status ServerSet::UseAnswer(Resolved answer) {
+  std::vector<ServerAddress>& servers = answer.servers;
+  if (servers.empty()) {
+    return absl::UnavailableError("the resolver has found none");
+  }
+  const absl::Status config = UseConfig(answer.service_config);
+  if (!config.ok() && entries_.empty()) return config;
+  if (balancer_ == nullptr) {
+    UseOne(servers);
+  } else {
+    UseEach(std::move(servers));
+  }
+  return config;
+}
+
+absl::Status ServerSet::UseConfig(const std::string& given) {
+  const std::string& json = given.empty() ? options_.service_config : given;
+  if (json == config_json_) return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::shared_ptr<const ServiceConfig> config,
+                   ServiceConfig::Parse(json));
+  ASSIGN_OR_RETURN(ChosenPolicy chosen,
+                   ChoosePolicy(config->policies(), options_.balancers, seed_));
+  std::string policy = absl::StrCat(chosen.name, chosen.config);
+  config_json_ = json;
+  config_ = std::move(config);
+  if (policy == policy_) return absl::OkStatus();
+  policy_ = std::move(policy);
+  // Either one subchannel has all addresses, or each has one.
+  if ((balancer_ == nullptr) != (chosen.balancer == nullptr)) RemoveAll();
+  balancer_ = std::move(chosen.balancer);
+  return absl::OkStatus();
+}
+
+void ServerSet::UseOne(const std::vector<ServerAddress>& servers) {
+  std::vector<std::string> addresses;
+  for (const ServerAddress& server : servers) {
+    addresses.push_back(server.address);
+  }
+  if (only_ != nullptr && only_->Keeps(addresses)) return;
+  RemoveAll();
+  Add(std::make_unique<Entry>(ServerAddress{.address = target_}, target_,
+                              std::move(addresses), this));
+  only_ = &entries_.front()->subchannel;
+}
+
+// The order by address makes the servers' order the same for all clients.
+void ServerSet::UseEach(std::vector<ServerAddress> servers) {
+  std::map<std::string, ServerAddress> wanted;
+  for (ServerAddress& server : servers) {
+    std::string address = server.address;
+    wanted.emplace(std::move(address), std::move(server));
+  }
+  Entries before;
+  {
+    const base::MutexLock lock(mutex_);
+    before = std::move(entries_);
+    entries_.clear();
+  }
+  std::map<std::string, std::unique_ptr<Entry>> known;
+  for (auto& entry : before) {
+    std::string address = entry->address().address;
+    known.emplace(std::move(address), std::move(entry));
+  }
+  Entries now;
+  for (auto& [address, server] : wanted) {
+    auto found = known.extract(address);
+    if (!found.empty()) {
+      found.mapped()->set_address(std::move(server));
+      now.push_back(std::move(found.mapped()));
+    } else {
+      now.push_back(std::make_unique<Entry>(
+          std::move(server), address, std::vector<std::string>{address}, this));
+    }
+  }
+  {
+    const base::MutexLock lock(mutex_);
+    entries_ = std::move(now);
+  }
+  // The balancer still has those that leave.
+  ready_.clear();
+  for (auto& [address, entry] : known) Remove(std::move(entry));
+  if (!awake_) return;
+  for (const auto& entry : entries_) entry->subchannel.Connect();
+}
+
+void ServerSet::RemoveAll() {
+  Entries all;
+  {
+    const base::MutexLock lock(mutex_);
+    all = std::move(entries_);
+    entries_.clear();
+  }
+  only_ = nullptr;
+  ready_.clear();
+  for (auto& entry : all) Remove(std::move(entry));
+}
+
+// Its calls go on.
+void ServerSet::Remove(std::unique_ptr<Entry> entry) {
+  Subchannel& subchannel = entry->subchannel;
+  leaving_.push_back(std::move(entry));
+  subchannel.Drain();
+}
+
+void ServerSet::OnDrained(Subchannel* subchannel) {
+  ownership_.AssertHeld();
+  const auto found = std::find_if(
+      leaving_.begin(), leaving_.end(),
+      [&](const auto& entry) { return &entry->subchannel == subchannel; });
+  subchannel->Shut();
+  gone_.push_back(std::move(*found));
+  leaving_.erase(found);
+  reap_.Post();
+}
+
+void ServerSet::Reap() {
+  ownership_.AssertHeld();
+  gone_.clear();
+}
+
+}  // namespace verbena::internal

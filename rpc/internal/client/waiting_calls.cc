@@ -1,0 +1,96 @@
+// The part of OpenCalls for calls that wait: for the service config, for a
+// connection, or for their next attempts.
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "rpc/internal/client/open_calls.h"
+
+namespace verbena::internal {
+
+// Most calls find the config as it was for the call before.
+bool OpenCalls::Configure(OpenCall* call) {
+  const std::shared_ptr<const ServiceConfig>& config = servers_.config();
+  if (config != configured_by_) {
+    configured_by_ = config;
+    method_configs_.clear();
+    retrying_.Configure(
+        config->throttling().has_value() ? &*config->throttling() : nullptr);
+  }
+  const auto [found, added] =
+      method_configs_.try_emplace(call->request().method_id, nullptr);
+  if (added) found->second = config->Find(call->method_name());
+  call->configured = true;
+  return found->second == nullptr ||
+         call->Configure(config, *found->second, poller_.Now());
+}
+
+// Has the call wait for a connection, unless the last attempt failed and the
+// call is not patient.
+void OpenCalls::StartUnconnected(OpenCall* call) {
+  const absl::Status why_not = servers_.WhyNot(call->patient());
+  if (!why_not.ok()) return call->OnFailed(why_not);
+  call->stage = OpenCall::Stage::kWaiting;
+  waiting_.PushBack(call);
+  poller_.LowerTimer(timer_, call->deadline());
+  servers_.Connect();
+}
+
+bool OpenCalls::TryAgainLater(OpenCall* call, const absl::Status& status) {
+  ownership_.AssertHeld();
+  if (!shut_.ok()) return false;
+  const std::optional<absl::Duration> pause = retrying_.Next(
+      call->retry.get(), status, call->state().results().trailing_metadata);
+  if (!pause.has_value()) return false;
+  if (!call->BeginRetry()) return true;
+  retries_.Add();
+  call->stage = OpenCall::Stage::kPaused;
+  call->connection = nullptr;
+  retrying_.Keep(call->retry.get(), *pause, call->deadline());
+  return true;
+}
+
+// Takes all calls out first: those that find no connection wait again.
+void OpenCalls::StartWaiting() {
+  ownership_.AssertHeld();
+  base::IntrusiveList<OpenCall> waited;
+  while (OpenCall* call = waiting_.PopFront()) waited.PushBack(call);
+  while (OpenCall* call = waited.PopFront()) Route(call);
+}
+
+// Takes all calls out before it puts the patient ones back, which keeps their
+// order.
+void OpenCalls::FailWaiting(const absl::Status& status, bool also_patient) {
+  ownership_.AssertHeld();
+  base::IntrusiveList<OpenCall> patient;
+  while (OpenCall* call = waiting_.PopFront()) {
+    if (also_patient || !call->patient()) {
+      call->OnFailed(status);
+    } else {
+      patient.PushBack(call);
+    }
+  }
+  while (OpenCall* call = patient.PopFront()) waiting_.PushBack(call);
+}
+
+// Looks at each waiting call. The timer goes off once, so each call that stays
+// asks for it again.
+void OpenCalls::ExpireWaiting(absl::Time now) {
+  ownership_.AssertHeld();
+  for (OpenCall* call = waiting_.front(); call != nullptr;) {
+    // Read first: Fail() may destroy the call.
+    OpenCall* following = waiting_.Next(call);
+    if (call->deadline() <= now) {
+      waiting_.Remove(call);
+      const absl::Status error = servers_.connect_error();
+      call->Fail(absl::DeadlineExceededError(
+          absl::StrCat("not connected to ", servers_.target(), " in time",
+                       error.ok() ? "" : "; ", error.message())));
+    } else {
+      poller_.LowerTimer(timer_, call->deadline());
+    }
+    call = following;
+  }
+}
+
+}  // namespace verbena::internal

@@ -1,0 +1,44 @@
+// Stops retries where most calls fail.
+
+#ifndef VERBENA_RPC_INTERNAL_SERVICE_RETRY_THROTTLE_H_
+#define VERBENA_RPC_INTERNAL_SERVICE_RETRY_THROTTLE_H_
+
+#include <algorithm>
+
+#include "rpc/internal/service/service_config.h"
+
+namespace verbena::internal {
+
+// Counts as gRPC's proposal A6 has it: a failure takes a token, a success gives
+// a part of one back, and calls are tried again while more than half are there.
+// For one thread at a time.
+class RetryThrottle {
+ public:
+  // Tokens that are missing stay missing, in proportion. Null: no bound.
+  void Configure(const RetryThrottling* throttling) {
+    const RetryThrottling next =
+        throttling != nullptr ? *throttling : RetryThrottling();
+    const double part =
+        bounds_.max_tokens > 0 ? tokens_ / bounds_.max_tokens : 1;
+    bounds_ = next;
+    tokens_ = part * next.max_tokens;
+  }
+
+  void NoteSuccess() {
+    tokens_ = std::min(tokens_ + bounds_.token_ratio, bounds_.max_tokens);
+  }
+  // Returns whether what has failed may be tried again.
+  bool NoteFailure() {
+    if (bounds_.max_tokens <= 0) return true;
+    tokens_ = std::max(tokens_ - 1, 0.0);
+    return tokens_ > bounds_.max_tokens / 2;
+  }
+
+ private:
+  RetryThrottling bounds_;
+  double tokens_ = 0;
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_SERVICE_RETRY_THROTTLE_H_
