@@ -1,4 +1,4 @@
-// A client's path to one server.
+// A client's path to a server, or to the servers of a service.
 
 #ifndef VERBENA_RPC_CHANNEL_H_
 #define VERBENA_RPC_CHANNEL_H_
@@ -105,7 +105,9 @@ class Channel {
   std::atomic<internal::ChannelImpl*> impl_{nullptr};  // Owned; set once.
 };
 
-// Makes a channel to `target`, "host:port" or "[ipv6]:port". Never fails and
+// Makes a channel to `target`: "host:port", "[ipv6]:port", or a service, such
+// as "ipv4:10.0.0.1:7471,10.0.0.2:7471", "file:///etc/servers.json", or one
+// that ChannelOptions::resolvers knows (docs/services.md). Never fails and
 // never blocks: if the target, the options or the server is wrong, the Status
 // of the calls says so.
 std::shared_ptr<Channel> CreateChannel(

@@ -168,6 +168,12 @@ struct ChannelOptions {
   // fields.
   std::string service_config;
 
+  // The servers of a service to which the channel connects at most, from 0 to
+  // 100,000. Of a larger service it chooses some by chance, which stay the same
+  // while the channel lives. Each connection takes memory at both ends. 0: all.
+  // With pick_first, which connects to one, this means nothing.
+  int max_servers = 20;
+
   // Resolvers beside those of the schemes ipv4, ipv6 and file. One of those
   // schemes takes the library's place. None may be null.
   std::vector<std::shared_ptr<ResolverFactory>> resolvers;

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "rpc/channel_state.h"
 
 namespace verbena {
 
@@ -150,7 +151,11 @@ struct ChannelServerMetrics {
   // As the resolver has it; with pick_first, which takes the first server that
   // answers, the channel's target.
   std::string address = {};
+  uint32_t weight = 1;
+  ChannelState state = ChannelState::kIdle;
   bool connected = false;
+  // The reason why the last attempt to connect failed; empty after another one.
+  std::string error = {};
   // As in ChannelMetrics.
   uint64_t paths = 0;
   std::string device = {};

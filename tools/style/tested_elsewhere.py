@@ -10,6 +10,7 @@ _CLIENT_POLLER = "tests/transport/client_poller_test.cc"
 _TRANSPORT_SHUTDOWN = "tests/transport/transport_shutdown_test.cc"
 _END_TO_END = "tests/integration/lifecycle_test.cc"
 _GENERIC = "tests/integration/generic_calls_test.cc"
+_HEDGING = "tests/integration/hedging_test.cc"
 _RETRIES = "tests/integration/retries_test.cc"
 _SERVICES = "tests/integration/services_test.cc"
 _STREAMING = "tests/integration/streaming_test.cc"
@@ -61,6 +62,8 @@ TESTED_ELSEWHERE = {
     "rpc/internal/client/channel_impl.cc": _END_TO_END,
     "rpc/internal/client/open_calls.cc": _END_TO_END,
     "rpc/internal/client/configured_call.cc": _RETRIES,
+    "rpc/internal/client/hedged_call.cc": _HEDGING,
+    "rpc/internal/client/hedging.cc": _HEDGING,
     "rpc/internal/client/retries.cc": _RETRIES,
     "rpc/internal/client/waiting_calls.cc": _RETRIES,
     "rpc/internal/client/resolver_link.cc": _SERVICES,

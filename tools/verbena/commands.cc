@@ -1,5 +1,6 @@
 #include "tools/verbena/commands.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -292,8 +293,9 @@ int Ping(const Options& options, int count) {
       continue;
     }
     times.push_back(time);
-    std::cout << absl::StrFormat("%d: %.1f us\n", i,
-                                 absl::ToDoubleMicroseconds(time));
+    std::cout << absl::StrFormat("%d: %.1f us, %s\n", i,
+                                 absl::ToDoubleMicroseconds(time),
+                                 context.peer());
   }
   if (times.empty()) return kDone;
   std::sort(times.begin(), times.end());
@@ -303,6 +305,65 @@ int Ping(const Options& options, int count) {
       absl::ToDoubleMicroseconds(times[times.size() / 2]),
       absl::ToDoubleMicroseconds(times.back()));
   return kDone;
+}
+
+namespace {
+
+void PrintServers(const Channel& channel) {
+  const std::vector<ChannelServerMetrics> servers =
+      channel.GetMetrics().servers;
+  size_t width = 0;
+  for (const auto& server : servers) {
+    width = std::max(width, server.address.size());
+  }
+  for (const auto& server : servers) {
+    std::cout << absl::StrFormat(
+        "%-*s  weight %d  %-17s  %s\n", static_cast<int>(width), server.address,
+        server.weight, ChannelStateName(server.state),
+        server.connected ? absl::StrCat(server.fabric, " on ", server.device)
+                         : server.error);
+  }
+}
+
+// Waits until nobody reads standard output any more, but not for longer than
+// `time`. Returns whether that is so.
+bool ReaderIsGoneWithin(absl::Duration time) {
+  std::cout.flush();
+  pollfd output = {.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+  return poll(&output, 1, static_cast<int>(absl::ToInt64Milliseconds(time))) >
+         0;
+}
+
+// Whether each server is connected, or has failed.
+bool IsSettled(const Channel& channel) {
+  const std::vector<ChannelServerMetrics> servers =
+      channel.GetMetrics().servers;
+  return std::all_of(servers.begin(), servers.end(), [](const auto& server) {
+    return server.connected || !server.error.empty();
+  });
+}
+
+}  // namespace
+
+// A call that fails says why there is no server, which the metrics do not.
+int ShowChannel(const Options& options, bool watch) {
+  HealthStub stub(options.channel);
+  ClientContext context;
+  PrepareContext(options, &context);
+  HealthCheckResponse response;
+  const absl::Status status = stub.Check(&context, {}, &response);
+  if (options.channel->GetMetrics().servers.empty()) return Fail(status);
+  const absl::Time deadline = absl::Now() + options.timeout;
+  while (!IsSettled(*options.channel) && absl::Now() < deadline) {
+    if (ReaderIsGoneWithin(absl::Milliseconds(10))) break;
+  }
+  PrintServers(*options.channel);
+  while (watch && !ReaderIsGoneWithin(absl::Seconds(1))) {
+    std::cout << absl::FormatTime("\n%H:%M:%S\n", absl::Now(),
+                                  absl::LocalTimeZone());
+    PrintServers(*options.channel);
+  }
+  return options.channel->state() == ChannelState::kReady ? kDone : kNotServing;
 }
 
 }  // namespace verbena::tool

@@ -75,6 +75,9 @@ int Health(const Options& options, const std::string& service, bool watch);
 // prints how long each takes. The server answers them with its Health service,
 // or with UNIMPLEMENTED if it has none.
 int Ping(const Options& options, int count);
+// Connects, and prints the channel's servers as a table: at once, and if
+// `watch` is true again every second until the program is stopped.
+int ShowChannel(const Options& options, bool watch);
 
 }  // namespace verbena::tool
 

@@ -51,7 +51,8 @@ ABSL_FLAG(std::vector<std::string>, metadata, {},
           "KEY:VALUE,...: metadata to send with the call");
 ABSL_FLAG(bool, verbose, false,
           "call: show the server's metadata, on standard error");
-ABSL_FLAG(bool, watch, false, "health: go on and print every change");
+ABSL_FLAG(bool, watch, false,
+          "health: go on and print every change; channel: go on, each second");
 ABSL_FLAG(int, count, 10, "ping: how many calls");
 ABSL_FLAG(std::string, secret_key, "", "name of the key of --secret-file");
 ABSL_FLAG(std::string, secret_file, "",
@@ -70,6 +71,10 @@ constexpr char kUsageText[] =
                                           a call, its request in JSON
   verbena health HOST:PORT [SERVICE]      whether it is serving (--watch)
   verbena ping HOST:PORT                  round trips (--count)
+  verbena channel TARGET                  the servers of a service (--watch)
+
+In place of HOST:PORT, TARGET may name a service, such as
+file:///etc/shop/servers.json or ipv4:10.0.0.1:7471,10.0.0.2:7471.
 
 Exit status: 0 done; 1 not serving; 2 the command line, the request or a file is
 wrong; 64 plus the number of the status code if a call ended with an error, as
@@ -94,11 +99,19 @@ absl::StatusOr<std::shared_ptr<Channel>> ChannelTo(const std::string& target) {
       options);
 }
 
+// Whether the target has a scheme, of which the channel's calls tell.
+bool NamesService(absl::string_view target) {
+  return absl::StrContains(target, "://") ||
+         absl::StartsWith(target, "ipv4:") || absl::StartsWith(target, "ipv6:");
+}
+
 // Takes the timeout from the flag, or the default of the command. A watch has
 // none.
 absl::StatusOr<Options> OptionsFor(const std::string& target, bool endless) {
   Options options;
-  RETURN_IF_ERROR(base::SocketAddress::CheckForm(target));
+  if (!NamesService(target)) {
+    RETURN_IF_ERROR(base::SocketAddress::CheckForm(target));
+  }
   ASSIGN_OR_RETURN(options.channel, ChannelTo(target));
   const absl::Duration timeout = absl::GetFlag(FLAGS_timeout);
   if (timeout < absl::ZeroDuration()) {
@@ -149,7 +162,7 @@ bool IsCommandLine(const std::string& command, size_t words) {
   if (command == "list" || command == "health") return words == 2 || words == 3;
   if (command == "describe") return words == 3;
   if (command == "call") return words == 3 || words == 4;
-  return command == "ping" && words == 2;
+  return (command == "ping" || command == "channel") && words == 2;
 }
 
 // For errors of the command line, before anything was connected.
@@ -178,6 +191,7 @@ int Run(const std::vector<std::string>& words) {
   if (command == "describe") return Describe(*options, name);
   if (command == "call") return Call(*options, name, *input);
   if (command == "health") return Health(*options, name, watch);
+  if (command == "channel") return ShowChannel(*options, watch);
   return Ping(*options, count);
 }
 

@@ -311,11 +311,33 @@ TEST_F(VerbenaTest, ShowsTheServersMetadataToWhoAsks) {
 }
 
 TEST_F(VerbenaTest, AnAddressThatIsNoneIsAWrongCommandLine) {
-  for (const std::string address : {"127.0.0.1", ":abc", "dns:///host:1"}) {
+  for (const std::string address : {"127.0.0.1", ":abc"}) {
     const Ran ran = testing_support::RunToEnd({program, "list", address});
     EXPECT_EQ(ran.exit_code, 2);
     EXPECT_THAT(ran.errors, HasSubstr("an address is host:port"));
   }
+}
+
+TEST_F(VerbenaTest, ASchemeThatNobodyKnowsIsAWrongTarget) {
+  const Ran ran =
+      testing_support::RunToEnd({program, "ping", "consul:///orders"});
+  EXPECT_EQ(ran.exit_code,
+            64 + static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ran.errors, HasSubstr("the scheme \"consul\""));
+}
+
+TEST_F(VerbenaTest, ShowsTheServersOfAService) {
+  Serve();
+  const std::string path = testing::TempDir() + "/servers.json";
+  std::ofstream(path) << R"({"servers": [{"address": ")" << target_
+                      << R"(", "weight": 3}, "127.0.0.1:1"],
+      "serviceConfig": {"loadBalancingConfig": [{"round_robin": {}}]}})";
+  const Ran ran =
+      testing_support::RunToEnd({program, "channel", "file://" + path});
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_THAT(ran.output, HasSubstr(target_));
+  EXPECT_THAT(ran.output, HasSubstr("weight 3  READY"));
+  EXPECT_THAT(ran.output, HasSubstr("no connection to 127.0.0.1:1"));
 }
 
 TEST_F(VerbenaTest, SaysHowACallEnded) {

@@ -6,18 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "rpc/internal/client/open_call.h"
 #include "rpc/internal/client/open_calls.h"
+#include "rpc/internal/client/pushback.h"
 #include "rpc/internal/codec/metadata_codec.h"
 #include "rpc/internal/codec/method_name.h"
 
 namespace verbena::internal {
-namespace {
 
-// How many attempts of a call there were before this one (gRPC's A6).
-constexpr char kPreviousAttemptsKey[] = "grpc-previous-rpc-attempts";
-
-}  // namespace
-
-// Only narrows what the user has said. A policy of retries is for unary calls,
+// Only narrows what the user has said. Retries and hedges are for unary calls,
 // whose request can be written again.
 bool OpenCall::Configure(const std::shared_ptr<const ServiceConfig>& config,
                          const MethodConfig& by, absl::Time now) {
@@ -27,7 +22,10 @@ bool OpenCall::Configure(const std::shared_ptr<const ServiceConfig>& config,
   waits_by_config_ = by.wait_for_ready.value_or(false);
   max_response_bytes_ = by.max_response_bytes.value_or(UINT64_MAX);
   if (by.retry.has_value() && !streams_) {
-    retry = std::make_unique<RetryState>(this, config, &*by.retry);
+    retry = std::make_unique<RetryState>(config, &*by.retry);
+  }
+  if (by.hedging.has_value() && hedge_owner() != nullptr) {
+    hedge = std::make_unique<Hedge>(hedge_owner(), config, &*by.hedging);
   }
   if (request_.message_bytes <= by.max_request_bytes.value_or(UINT64_MAX)) {
     return true;
@@ -49,7 +47,6 @@ bool OpenCall::RefuseResponse(uint64_t bytes) {
 
 // Forgets what the last attempt has brought, and tells the server of it.
 bool OpenCall::BeginRetry() {
-  status_ = absl::OkStatus();
   refused_ = false;
   state().results().initial_metadata.clear();
   state().results().trailing_metadata.clear();

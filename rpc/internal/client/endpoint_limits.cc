@@ -1,6 +1,8 @@
 #include "rpc/internal/client/endpoint_limits.h"
 
 #include <cstddef>
+#include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +15,9 @@ namespace verbena::internal {
 namespace {
 
 static_assert(kLongestMessageBytes <= transport::kMaxMessageBytes);
+
+// A channel looks at all its servers when one of them changes.
+constexpr int kMaxServers = 100'000;
 
 absl::Status Invalid(absl::string_view field, absl::string_view value,
                      absl::string_view wanted) {
@@ -36,14 +41,22 @@ absl::Status CheckPositive(absl::string_view field, absl::Duration value) {
   return Invalid(field, absl::FormatDuration(value), "positive");
 }
 
-// Names the first field that is wrong, with its value and its range.
-absl::Status Check(const ChannelOptions& options) {
-  for (size_t i = 0; i < options.interceptors.size(); ++i) {
-    if (options.interceptors[i] == nullptr) {
-      return Invalid(absl::StrCat("interceptors[", i, "]"), "null",
-                     "a factory");
+template <typename T>
+absl::Status CheckNoNull(absl::string_view field,
+                         const std::vector<std::shared_ptr<T>>& factories) {
+  for (size_t i = 0; i < factories.size(); ++i) {
+    if (factories[i] == nullptr) {
+      return Invalid(absl::StrCat(field, "[", i, "]"), "null", "a factory");
     }
   }
+  return absl::OkStatus();
+}
+
+// Names the first field that is wrong, with its value and its range.
+absl::Status Check(const ChannelOptions& options) {
+  RETURN_IF_ERROR(CheckNoNull("interceptors", options.interceptors));
+  RETURN_IF_ERROR(CheckNoNull("resolvers", options.resolvers));
+  RETURN_IF_ERROR(CheckNoNull("balancers", options.balancers));
   RETURN_IF_ERROR(
       CheckBytes("max_send_message_bytes", options.max_send_message_bytes));
   RETURN_IF_ERROR(CheckBytes("max_receive_message_bytes",
@@ -56,6 +69,10 @@ absl::Status Check(const ChannelOptions& options) {
       options.max_paths > static_cast<int>(transport::kServerAddressesMax)) {
     return Invalid("max_paths", absl::StrCat(options.max_paths),
                    absl::StrCat("from 0 to ", transport::kServerAddressesMax));
+  }
+  if (options.max_servers < 0 || options.max_servers > kMaxServers) {
+    return Invalid("max_servers", absl::StrCat(options.max_servers),
+                   absl::StrCat("from 0 to ", kMaxServers));
   }
   if (options.max_metadata_bytes > transport::kMaxMetadataBytes) {
     return Invalid("max_metadata_bytes",

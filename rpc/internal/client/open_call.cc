@@ -123,8 +123,10 @@ bool OpenCall::TakeTrailerSlow(const transport::CallResponse& response) {
     }
   }
   if (response.code == absl::StatusCode::kOk) return true;
-  status_ = ReadError(response, *rest);
-  if (!TryAgainAfter(status_)) End();
+  absl::Status error = ReadError(response, *rest);
+  if (TryAgainAfter(error)) return false;
+  status_ = std::move(error);
+  End();
   return false;
 }
 
@@ -159,13 +161,20 @@ absl::Status OpenCall::ReadError(const transport::CallResponse& response,
 
 // The server has never seen the REQUEST, so a second attempt cannot run the
 // call twice.
-void OpenCall::OnUnsent(const absl::Status& /*why*/) { calls_->TryAgain(this); }
+void OpenCall::OnUnsent(const absl::Status& why) {
+  if (ABSL_PREDICT_TRUE(hedge == nullptr)) return calls_->TryAgain(this);
+  if (!hedge->OnFirstFailed(why, Metadata(), /*unsent=*/true)) Fail(why);
+}
 
 void OpenCall::OnFailed(const absl::Status& status) {
   if (!TryAgainAfter(status)) Fail(calls_->Explain(status));
 }
 
 bool OpenCall::TryAgainAfter(const absl::Status& status) {
+  if (ABSL_PREDICT_FALSE(hedge != nullptr)) {
+    return hedge->OnFirstFailed(status, state().results().trailing_metadata,
+                                /*unsent=*/false);
+  }
   return ABSL_PREDICT_FALSE(retry != nullptr) &&
          calls_->TryAgainLater(this, status);
 }
@@ -192,6 +201,15 @@ void OpenCall::End() {
   calls_->sampler().NoteEnd();
   if (ABSL_PREDICT_FALSE(retry != nullptr)) EndRetries();
   state().Close();
+  if (ABSL_PREDICT_FALSE(hedge != nullptr)) {
+    calls_->RemoveWake(this);
+    if (status_.ok()) calls_->NoteRetriableSuccess();
+    if (!hedge->End()) return;
+  }
+  CompleteUnlessPosted();
+}
+
+void OpenCall::CompleteUnlessPosted() {
   // Nobody posts cancel_task_ any more. If it stands in a queue, it completes
   // the call when it comes out of there.
   if (ABSL_PREDICT_FALSE(cancel_posted_.load(std::memory_order_relaxed)) &&
@@ -213,7 +231,7 @@ void OpenCall::Cancel() {
 void OpenCall::RunCancel() {
   cancel_ran_ = true;
   if (stage == Stage::kEnded) {
-    calls_->Complete(this);
+    if (hedge == nullptr || !hedge->open()) calls_->Complete(this);
   } else {
     calls_->Cancel(this);
   }

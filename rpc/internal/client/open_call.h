@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "rpc/client_context.h"
 #include "rpc/internal/call/client_call_state.h"
+#include "rpc/internal/client/hedging.h"
 #include "rpc/internal/client/interception.h"
 #include "rpc/internal/client/retries.h"
 #include "rpc/internal/client/waiters.h"
@@ -109,8 +110,10 @@ class OpenCall : public transport::ClientCall,
   // Makes it ready for an attempt by its retry policy. Returns false if that
   // has ended it.
   bool BeginRetry();
-  // Null unless it has a retry policy.
+  // Null unless it has a policy of the kind.
   std::unique_ptr<RetryState> retry;
+  std::unique_ptr<Hedge> hedge;
+  absl::Time wake_time = absl::InfinitePast();  // See Retries::WakeAt().
 
   enum class Stage : uint8_t {
     kNew,       // Not started yet; maybe it is posted.
@@ -199,6 +202,11 @@ class OpenCall : public transport::ClientCall,
   void KeepStatus(absl::Status status) { status_ = std::move(status); }
   // The call has its status: reports it.
   void End();
+  // The call has ended, and nothing of it is open: completes it, unless its
+  // cancellation stands in a queue, which does so then.
+  void CompleteUnlessPosted();
+  // Null if calls of this kind are not hedged.
+  virtual Hedge::Owner* hedge_owner() { return nullptr; }
 
   OpenCalls& calls() const { return *calls_; }
   // Null unless it has begun.
@@ -218,7 +226,7 @@ class OpenCall : public transport::ClientCall,
   static uint64_t BeginTiming(OpenCalls* calls);
   bool RefuseResponse(uint64_t bytes);
   void EndRetries();
-  // An attempt has ended with `status`. Returns whether there is another one.
+  // An attempt has ended with `status`. Returns whether the call goes on.
   bool TryAgainAfter(const absl::Status& status);
   void ChangeSendsName();
   // Has the head (see WriteHead()), of so many bytes, go in the REQUEST if it

@@ -51,6 +51,7 @@ void OpenCalls::Launch(OpenCall* call,
   // For each attempt anew: another server may want no names.
   call->SetSendsName(connection->wants_method_names());
   call->SetReplyHint(reply_sizes_.Guess(call->request().method_id));
+  if (ABSL_PREDICT_FALSE(call->hedge != nullptr)) call->hedge->OnFirstBegun();
   connection->Start(call);
 }
 
@@ -106,9 +107,11 @@ void OpenCalls::Cancel(OpenCall* call) {
       waiting_.Remove(call);
       return call->Fail(status);
     case OpenCall::Stage::kPaused:
-      retrying_.Remove(call->retry.get());
+      RemoveWake(call);
       return call->Fail(status);
     case OpenCall::Stage::kLaunched:
+      // Its own attempt may have ended, and others may be open.
+      if (call->hedge != nullptr) return call->Fail(status);
       return call->connection->Cancel(call, status);
   }
 }
@@ -155,7 +158,13 @@ void OpenCalls::Shut(const absl::Status& status) {
   ownership_.AssertHeld();
   shut_ = status;
   FailWaiting(status, /*also_patient=*/true);
-  for (OpenCall* call : retrying_.RemoveAll()) call->Fail(status);
+  for (OpenCall* call : retrying_.RemoveAll()) {
+    if (call->hedge != nullptr) {
+      call->hedge->Stop(status);
+    } else {
+      call->Fail(status);
+    }
+  }
 }
 
 }  // namespace verbena::internal

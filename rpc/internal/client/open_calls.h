@@ -56,9 +56,9 @@ class OpenCalls {
         servers_(*servers),
         timer_(timer),
         on_reported_(std::move(on_reported)),
-        retrying_(poller, [this](OpenCall* call) {
+        retrying_(poller, [this](OpenCall* call, absl::Time now) {
           ownership_.AssertHeld();
-          Route(call);
+          Wake(call, now);
         }) {}
   OpenCalls(const OpenCalls&) = delete;
   OpenCalls& operator=(const OpenCalls&) = delete;
@@ -76,8 +76,18 @@ class OpenCalls {
   // An attempt of `call`, which has a retry policy, has ended with `status`.
   // Returns whether there will be another one, after a pause.
   bool TryAgainLater(OpenCall* call, const absl::Status& status);
-  // A call that has a retry policy has ended well.
-  void NoteRetriableSuccess() { retrying_.NoteSuccess(); }
+  // A call that has a retry or hedging policy has ended well.
+  void NoteRetriableSuccess() {
+    ownership_.AssertHeld();
+    retrying_.throttle().NoteSuccess();
+  }
+  // For the Hedge of a call: see Hedge::Owner.
+  transport::ClientConnection* PickForHedge(OpenCall* call,
+                                            absl::Status* why_not);
+  bool HedgesAllowed(bool failed);
+  // Has a call woken, at `time` or earlier, but not after its deadline.
+  void WakeAt(OpenCall* call, absl::Time time);
+  void RemoveWake(OpenCall* call);
   // The user wants `call` to end: sees to it that it does.
   void Cancel(OpenCall* call);
   // `call` has its status: reports it.
@@ -156,6 +166,9 @@ class OpenCalls {
   // Has the service config hold for the call. Returns false if that has ended
   // it.
   bool Configure(OpenCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  // The pause of a call is over.
+  void Wake(OpenCall* call, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   // Puts it on a connection, now or later, or ends it.
   void Route(OpenCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void Launch(OpenCall* call, transport::ClientConnection* connection)

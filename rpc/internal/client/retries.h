@@ -28,29 +28,24 @@ class OpenCall;
 
 // The attempts of a call that has a retry policy.
 struct RetryState {
-  RetryState(OpenCall* whose, std::shared_ptr<const ServiceConfig> of,
-             const RetryPolicy* by)
-      : call(whose),
-        config(std::move(of)),
-        policy(by),
-        next_backoff(by->initial_backoff) {}
+  RetryState(std::shared_ptr<const ServiceConfig> of, const RetryPolicy* by)
+      : config(std::move(of)), policy(by), next_backoff(by->initial_backoff) {}
 
-  OpenCall* const call;
   const std::shared_ptr<const ServiceConfig> config;  // Has the policy.
   const RetryPolicy* const policy;
   int attempts = 1;  // Those that have begun.
   absl::Duration next_backoff;
-  absl::Time due = absl::InfinitePast();  // The end of the pause.
 };
 
-// Decides which calls of a channel are tried again, and keeps them until their
+// Decides which calls of a channel are tried again, and wakes them when their
 // pauses are over (gRPC's proposal A6).
 //
 // All functions REQUIRE the poller's ownership.
 class Retries {
  public:
-  // `again` is called with a call whose pause is over. Both outlive this.
-  Retries(SharedPoller* poller, std::function<void(OpenCall*)> again);
+  // `wake` is called with a call whose time has come. Both outlive this.
+  Retries(SharedPoller* poller,
+          std::function<void(OpenCall*, absl::Time now)> wake);
   Retries(const Retries&) = delete;
   Retries& operator=(const Retries&) = delete;
 
@@ -64,25 +59,24 @@ class Retries {
   std::optional<absl::Duration> Next(RetryState* state,
                                      const absl::Status& status,
                                      const Metadata& trailing);
-  // An attempt has ended well.
-  void NoteSuccess() { throttle_.NoteSuccess(); }
+  RetryThrottle& throttle() { return throttle_; }
 
-  // Keeps the call for `pause`, but not beyond its deadline.
-  void Keep(RetryState* state, absl::Duration pause, absl::Time deadline);
-  // Takes it out.
-  void Remove(RetryState* state) { pauses_.erase({state->due, state}); }
-  // Takes all out.
+  // Wakes the call at `due`, once. REQUIRES: nothing else wakes it.
+  void WakeAt(OpenCall* call, absl::Time due);
+  // Does not wake a call at `due`, if it would.
+  void Remove(OpenCall* call, absl::Time due) { due_.erase({due, call}); }
+  // Wakes none any more, and returns them.
   std::vector<OpenCall*> RemoveAll();
 
  private:
   void OnTime(absl::Time now);
 
   SharedPoller& poller_;
-  const std::function<void(OpenCall*)> again_;
+  const std::function<void(OpenCall*, absl::Time)> wake_;
   PollerTimer timer_;
   RetryThrottle throttle_;
   std::minstd_rand random_;
-  std::set<std::pair<absl::Time, RetryState*>> pauses_;
+  std::set<std::pair<absl::Time, OpenCall*>> due_;
 };
 
 }  // namespace verbena::internal

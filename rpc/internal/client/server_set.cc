@@ -55,8 +55,10 @@ ServerSet::ServerSet(std::string target, const ChannelOptions& options,
       parsed_(ParseTarget(target_)),
       refusal_(endpoint.status()) {
   if (refusal_.ok()) refusal_ = UseConfig("");
-  if (parsed_.has_value()) factory_ = FindFactory(parsed_->scheme, options_);
-  if (factory_ != nullptr) return;
+  if (refusal_.ok() && parsed_.has_value()) {
+    factory_ = FindFactory(parsed_->scheme, options_);
+    if (factory_ != nullptr) return;
+  }
   if (parsed_.has_value() && absl::StrContains(target_, "://")) {
     refusal_.Update(NoResolver(*parsed_));
   }
@@ -250,7 +252,8 @@ void ServerSet::Describe(ChannelMetrics* metrics) const {
   const base::MutexLock lock(mutex_);
   for (const auto& entry : entries_) {
     metrics->servers.push_back(entry->subchannel.Describe());
-    const ChannelServerMetrics& server = metrics->servers.back();
+    ChannelServerMetrics& server = metrics->servers.back();
+    server.weight = entry->address().weight;
     metrics->paths += server.paths;
     if (!server.connected || metrics->connected) continue;
     metrics->connected = true;

@@ -4,15 +4,28 @@
 #include <map>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "rpc/internal/client/server_set.h"
 #include "rpc/internal/service/balancers.h"
 #include "rpc/internal/service/file_resolver.h"
 #include "rpc/internal/service/literal_resolver.h"
+#include "rpc/internal/service/subset.h"
 #include "transport/base/log.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::internal {
+namespace {
+
+// Leaves the first of those with the same address.
+void RemoveDuplicates(std::vector<ServerAddress>* servers) {
+  absl::flat_hash_set<std::string> seen;
+  std::erase_if(*servers, [&](const ServerAddress& server) {
+    return !seen.insert(server.address).second;
+  });
+}
+
+}  // namespace
 
 std::shared_ptr<ResolverFactory> ServerSet::FindFactory(
     const std::string& scheme, const ChannelOptions& options) {
@@ -57,6 +70,7 @@ absl::Status ServerSet::UseAnswer(Resolved answer) {
   if (servers.empty()) {
     return absl::UnavailableError("the resolver has found none");
   }
+  RemoveDuplicates(&servers);
   const absl::Status config = UseConfig(answer.service_config);
   if (!config.ok() && entries_.empty()) return config;
   if (balancer_ == nullptr) {
@@ -99,36 +113,31 @@ void ServerSet::UseOne(const std::vector<ServerAddress>& servers) {
 
 // The order by address makes the servers' order the same for all clients.
 void ServerSet::UseEach(std::vector<ServerAddress> servers) {
+  ChooseSubset(static_cast<size_t>(options_.max_servers), seed_, &servers);
   std::map<std::string, ServerAddress> wanted;
   for (ServerAddress& server : servers) {
     std::string address = server.address;
     wanted.emplace(std::move(address), std::move(server));
   }
-  Entries before;
-  {
-    const base::MutexLock lock(mutex_);
-    before = std::move(entries_);
-    entries_.clear();
-  }
   std::map<std::string, std::unique_ptr<Entry>> known;
-  for (auto& entry : before) {
-    std::string address = entry->address().address;
-    known.emplace(std::move(address), std::move(entry));
-  }
-  Entries now;
-  for (auto& [address, server] : wanted) {
-    auto found = known.extract(address);
-    if (!found.empty()) {
-      found.mapped()->set_address(std::move(server));
-      now.push_back(std::move(found.mapped()));
-    } else {
-      now.push_back(std::make_unique<Entry>(
-          std::move(server), address, std::vector<std::string>{address}, this));
-    }
-  }
   {
     const base::MutexLock lock(mutex_);
-    entries_ = std::move(now);
+    for (auto& entry : entries_) {
+      std::string address = entry->address().address;
+      known.emplace(std::move(address), std::move(entry));
+    }
+    entries_.clear();
+    for (auto& [address, server] : wanted) {
+      auto found = known.extract(address);
+      if (found.empty()) {
+        entries_.push_back(
+            std::make_unique<Entry>(std::move(server), address,
+                                    std::vector<std::string>{address}, this));
+      } else {
+        found.mapped()->set_address(std::move(server));
+        entries_.push_back(std::move(found.mapped()));
+      }
+    }
   }
   // The balancer still has those that leave.
   ready_.clear();

@@ -100,9 +100,11 @@ std::string Subchannel::WhyFabric() const {
 
 void Subchannel::SetState(ChannelState state) {
   state_ = state;
-  if (state != ChannelState::kReady) {
+  {
     const base::MutexLock lock(mutex_);
-    watched_ = {.address = name_};
+    if (state != ChannelState::kReady) watched_ = {.address = name_};
+    watched_.state = state;
+    watched_.error = std::string(failures_.error.message());
   }
   owner_->OnStateChanged(this);
 }

@@ -115,9 +115,15 @@ void UnaryCall::WriteRequest(uint8_t* out) {
 // Sees to the rare cases, parses the message, and ends the call. Each rare case
 // costs a small OK reply one branch.
 void UnaryCall::OnResponse(const transport::CallResponse& response) {
-  if (ABSL_PREDICT_FALSE(response.unprocessed) && MayTryAgain()) {
+  if (ABSL_PREDICT_FALSE(hedge != nullptr)) {
+    if (!hedge->OnFirstResponse()) return;
+  } else if (ABSL_PREDICT_FALSE(response.unprocessed) && MayTryAgain()) {
     return calls().TryAgain(this);
   }
+  TakeResponse(response);
+}
+
+void UnaryCall::TakeResponse(const transport::CallResponse& response) {
   answered_ = true;
   calls().LearnReplySize(request_.method_id, response.hint_bytes);
   counters()->NoteResponse(response.message.size());

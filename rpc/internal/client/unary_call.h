@@ -5,12 +5,16 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/base/optimization.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/client_context.h"
+#include "rpc/internal/client/hedging.h"
 #include "rpc/internal/client/open_call.h"
 #include "transport/client/client_call.h"
 #include "transport/polling/poller_threads.h"
@@ -23,7 +27,7 @@ namespace verbena::internal {
 // context (on the heap if another call has that). Its callback is called
 // without the poller's ownership. The context, the messages and the name must
 // outlive it.
-class UnaryCall final : public OpenCall {
+class UnaryCall final : public OpenCall, private Hedge::Owner {
  public:
   UnaryCall(OpenCalls* calls, const char* method_name, uint64_t method_id,
             ClientContext* context, bool has_context,
@@ -65,6 +69,23 @@ class UnaryCall final : public OpenCall {
   // As OpenCall: of an asynchronous one.
   void Report() override;
 
+  // As the owner of its hedge.
+  transport::ClientConnection* PickForHedge(absl::Status* why_not) override;
+  bool HedgesAllowed(bool failed) override;
+  void WakeHedgeAt(absl::Time time) override;
+  void PostHedge(transport::Task* task) override;
+  void SettleHedge() override;
+  void CancelFirst(const absl::Status& why) override;
+  const Request& HedgedRequest() const override { return request_; }
+  absl::Status WriteHedgeHead(int previous, bool named,
+                              std::string* head) const override;
+  void WriteHedgeBody(uint8_t* out) override;
+  void TakeHedgeResponse(transport::ClientConnection* at,
+                         absl::Span<const uint8_t> initial_metadata,
+                         const transport::CallResponse& response) override;
+  void TakeHedgeFailure(const absl::Status& status) override;
+  Hedge::Owner* hedge_owner() override { return this; }
+
   // Told of the end of an asynchronous call; a blocking one has none.
   std::optional<absl::AnyInvocable<void(absl::Status)>> on_done;
 
@@ -72,6 +93,8 @@ class UnaryCall final : public OpenCall {
   // Returns false if an interceptor is against the call.
   bool TellInterceptorsOfStart();
   void TellInterceptorsOfEnd();
+  // Takes an answer that is the call's.
+  void TakeResponse(const transport::CallResponse& response);
   // On the background thread, or where the reply was parsed: calls on_done,
   // before which it destroys this.
   void CallBack();

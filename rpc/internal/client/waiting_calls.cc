@@ -1,10 +1,12 @@
 // The part of OpenCalls for calls that wait: for the service config, for a
 // connection, or for their next attempts.
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "rpc/internal/client/open_calls.h"
+#include "transport/base/clock.h"
 
 namespace verbena::internal {
 
@@ -46,8 +48,44 @@ bool OpenCalls::TryAgainLater(OpenCall* call, const absl::Status& status) {
   retries_.Add();
   call->stage = OpenCall::Stage::kPaused;
   call->connection = nullptr;
-  retrying_.Keep(call->retry.get(), *pause, call->deadline());
+  WakeAt(call, base::Now() + *pause);
   return true;
+}
+
+void OpenCalls::Wake(OpenCall* call, absl::Time now) {
+  if (call->hedge != nullptr) {
+    call->hedge->OnTime(now);
+  } else {
+    Route(call);
+  }
+}
+
+void OpenCalls::WakeAt(OpenCall* call, absl::Time time) {
+  ownership_.AssertHeld();
+  RemoveWake(call);
+  call->wake_time = std::min(time, call->deadline());
+  retrying_.WakeAt(call, call->wake_time);
+}
+
+void OpenCalls::RemoveWake(OpenCall* call) {
+  ownership_.AssertHeld();
+  retrying_.Remove(call, call->wake_time);
+}
+
+transport::ClientConnection* OpenCalls::PickForHedge(OpenCall* call,
+                                                     absl::Status* why_not) {
+  ownership_.AssertHeld();
+  transport::ClientConnection* const connection = Pick(*call);
+  if (connection != nullptr && connection->usable()) return connection;
+  *why_not = servers_.WhyNot(call->patient());
+  servers_.Connect();
+  return nullptr;
+}
+
+bool OpenCalls::HedgesAllowed(bool failed) {
+  ownership_.AssertHeld();
+  RetryThrottle& throttle = retrying_.throttle();
+  return (failed ? throttle.NoteFailure() : throttle.allows()) && shut_.ok();
 }
 
 // Takes all calls out first: those that find no connection wait again.

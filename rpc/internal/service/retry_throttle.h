@@ -29,9 +29,11 @@ class RetryThrottle {
   }
   // Returns whether what has failed may be tried again.
   bool NoteFailure() {
-    if (bounds_.max_tokens <= 0) return true;
     tokens_ = std::max(tokens_ - 1, 0.0);
-    return tokens_ > bounds_.max_tokens / 2;
+    return allows();
+  }
+  bool allows() const {
+    return bounds_.max_tokens <= 0 || tokens_ > bounds_.max_tokens / 2;
   }
 
  private:

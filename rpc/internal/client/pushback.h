@@ -1,0 +1,37 @@
+// The metadata with which client and server speak of attempts (gRPC's A6).
+
+#ifndef VERBENA_RPC_INTERNAL_CLIENT_PUSHBACK_H_
+#define VERBENA_RPC_INTERNAL_CLIENT_PUSHBACK_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/numbers.h"
+#include "absl/time/time.h"
+#include "rpc/metadata.h"
+
+namespace verbena::internal {
+
+// How many attempts of a call there were before this one.
+inline constexpr char kPreviousAttemptsKey[] = "grpc-previous-rpc-attempts";
+
+struct Pushback {
+  bool never = false;
+  std::optional<absl::Duration> wait;
+};
+
+// Reads gRPC's key in trailing metadata: a number of milliseconds. Anything but
+// a number that is not negative means never.
+inline Pushback ReadPushback(const Metadata& trailing) {
+  const auto found = trailing.find("grpc-retry-pushback-ms");
+  if (found == trailing.end()) return {};
+  int64_t wait_ms = 0;
+  if (!absl::SimpleAtoi(found->second, &wait_ms) || wait_ms < 0) {
+    return {.never = true, .wait = std::nullopt};
+  }
+  return {.never = false, .wait = absl::Milliseconds(wait_ms)};
+}
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_CLIENT_PUSHBACK_H_
