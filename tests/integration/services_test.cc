@@ -39,7 +39,11 @@ class Registry final : public ResolverFactory {
   absl::StatusOr<std::unique_ptr<Resolver>> Create(
       const Target& target, Resolver::OnResult on_result) override {
     const base::MutexLock lock(mutex_);
-    if (!refusal_.ok()) return refusal_;
+    if (!refusal_.ok()) {
+      ++refusals_;
+      changed_.NotifyAll();
+      return refusal_;
+    }
     ++open_;
     path_ = target.path;
     on_result_ = std::move(on_result);
@@ -68,6 +72,10 @@ class Registry final : public ResolverFactory {
     refusal_ = std::move(status);
   }
 
+  void AwaitRefusals(int count) {
+    const base::MutexLock lock(mutex_);
+    while (refusals_ < count) changed_.Wait(mutex_);
+  }
   void AwaitOpen(int count) {
     const base::MutexLock lock(mutex_);
     while (open_ != count) changed_.Wait(mutex_);
@@ -98,6 +106,7 @@ class Registry final : public ResolverFactory {
   Resolver::OnResult on_result_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::StatusOr<Resolved>> last_ ABSL_GUARDED_BY(mutex_);
   absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
+  int refusals_ ABSL_GUARDED_BY(mutex_) = 0;
   int open_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string path_ ABSL_GUARDED_BY(mutex_);
 };
@@ -307,6 +316,18 @@ TEST_F(ServicesTest, AResolverThatCannotBeMadeIsMadeLater) {
   registry_->Answer(Addresses());
   ClientContext context;
   EXPECT_FALSE(Call(*stub).empty());
+}
+
+TEST_F(ServicesTest, ACallThatWaitsSeesTheResolverThatIsMadeLater) {
+  registry_->Refuse(absl::UnavailableError("no thread"));
+  const auto stub = NewStub();
+  std::string answered_by;
+  std::thread thread([&] { answered_by = Call(*stub); });
+  registry_->AwaitRefusals(2);
+  registry_->Answer(Addresses());
+  registry_->Refuse(absl::OkStatus());
+  thread.join();
+  EXPECT_FALSE(answered_by.empty());
 }
 
 TEST_F(ServicesTest, ATargetThatIsWrongFailsEvenCallsThatWait) {

@@ -15,6 +15,7 @@ ResolverLink* ResolverLink::Open(SharedPoller* poller,
 }
 
 void ResolverLink::PostTend() {
+  wanted_ = true;
   if (std::exchange(tends_, true)) return;
   poller_.PostInBackground(&tend_);
 }
@@ -38,8 +39,8 @@ void ResolverLink::Close() {
   PostTend();
 }
 
-// If Close() comes while this runs, PostTend() has posted nothing, so that this
-// looks again.
+// If PostTend() is called while this runs, it posts nothing, so this looks
+// again.
 void ResolverLink::RunTend() {
   for (;;) {
     {
@@ -49,10 +50,11 @@ void ResolverLink::RunTend() {
         tends_ = false;
         return;
       }
+      wanted_ = false;
     }
     if (Make()) continue;
     const base::MutexLock lock(mutex_);
-    if (closed_) break;
+    if (wanted_) continue;
     tends_ = false;
     return;
   }

@@ -91,6 +91,8 @@ class ResolverLink final {
   std::unique_ptr<Resolver> resolver_ ABSL_GUARDED_BY(mutex_);
   std::optional<Answer> answer_ ABSL_GUARDED_BY(mutex_);  // Not handed on yet.
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  // Something for tend_ to do has come since it has looked.
+  bool wanted_ ABSL_GUARDED_BY(mutex_) = false;
   // The tasks stand in a queue or run.
   bool tends_ ABSL_GUARDED_BY(mutex_) = false;
   bool tells_ ABSL_GUARDED_BY(mutex_) = false;

@@ -53,6 +53,11 @@ ServerSet::ServerSet(std::string target, const ChannelOptions& options,
       observer_(*observer),
       seed_(poller->NewSeed()),
       parsed_(ParseTarget(target_)),
+      resolve_timer_([this](absl::Time /*now*/) {
+        ownership_.AssertHeld();
+        OnResolveTimer();
+      }),
+      resolve_backoff_(options.initial_backoff, options.max_backoff, seed_),
       refusal_(endpoint.status()) {
   if (refusal_.ok()) refusal_ = UseConfig("");
   if (refusal_.ok() && parsed_.has_value()) {
@@ -109,6 +114,10 @@ void ServerSet::OnAttemptEnded(Subchannel* subchannel,
 bool ServerSet::WantsConnection(Subchannel* subchannel) {
   ownership_.AssertHeld();
   if (subchannel != only_) return true;
+  return IsWaitedFor();
+}
+
+bool ServerSet::IsWaitedFor() const {
   if (observer_.AnyWaiting()) return true;
   const base::MutexLock lock(mutex_);
   return watchers_ > 0;
@@ -225,6 +234,7 @@ void ServerSet::Shut(const absl::Status& status) {
     refusal_ = status;
   }
   if (resolver_ != nullptr) std::exchange(resolver_, nullptr)->Close();
+  poller_.CancelTimer(&resolve_timer_);
   ready_.clear();
   awake_ = false;
   for (const auto& entry : entries_) entry->subchannel.Shut();

@@ -22,6 +22,7 @@
 #include "rpc/channel_options.h"
 #include "rpc/channel_state.h"
 #include "rpc/internal/client/backoff.h"
+#include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/resolver_link.h"
 #include "rpc/internal/client/shared_buffer_source.h"
 #include "rpc/internal/client/shared_poller.h"
@@ -162,6 +163,9 @@ class ServerSet final : private Subchannel::Owner {
   // Returns null if nobody knows the scheme.
   static std::shared_ptr<ResolverFactory> FindFactory(
       const std::string& scheme, const ChannelOptions& options);
+  // Looks for the servers again if somebody waits for them.
+  void OnResolveTimer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  bool IsWaitedFor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void OnAnswer(absl::StatusOr<Resolved> answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   absl::Status UseAnswer(Resolved answer)
@@ -204,6 +208,8 @@ class ServerSet final : private Subchannel::Owner {
   Later ask_{this, &ServerSet::Connect};
   Later refresh_{this, &ServerSet::Refresh};
   Later reap_{this, &ServerSet::Reap};
+  // The end of the pause after a lookup that has failed.
+  PollerTimer resolve_timer_;
 
   // The subchannel that all calls take; null if there are several, or none.
   Subchannel* only_ ABSL_GUARDED_BY(ownership_) = nullptr;
@@ -215,6 +221,7 @@ class ServerSet final : private Subchannel::Owner {
   bool awake_ ABSL_GUARDED_BY(ownership_) = false;
   // The last lookup's; OK if it has worked, or there was none.
   absl::Status resolve_error_ ABSL_GUARDED_BY(ownership_);
+  Backoff resolve_backoff_ ABSL_GUARDED_BY(ownership_);
   std::shared_ptr<const ServiceConfig> config_ ABSL_GUARDED_BY(ownership_);
   // The texts of which config_ and balancer_ were made.
   std::string config_json_ ABSL_GUARDED_BY(ownership_);

@@ -11,6 +11,7 @@
 #include "rpc/internal/service/file_resolver.h"
 #include "rpc/internal/service/literal_resolver.h"
 #include "rpc/internal/service/subset.h"
+#include "transport/base/clock.h"
 #include "transport/base/log.h"
 #include "transport/base/status_macros.h"
 
@@ -55,13 +56,25 @@ void ServerSet::OnAnswer(absl::StatusOr<Resolved> answer) {
           absl::StrCat(resolve_error_.message(),
                        entries_.empty() ? "" : "; those before are kept"));
     }
+    // It may be that there is no resolver, which would look by itself.
+    poller_.LowerTimer(
+        &resolve_timer_,
+        base::Now() + resolve_backoff_.Next(
+                          /*was_cheap=*/false, crowd_->LeastPause()));
   } else {
     resolve_error_ = absl::OkStatus();
+    resolve_backoff_.Reset();
   }
   if (only_ == nullptr) {
     Refresh();
   } else if (observer_.AnyWaiting()) {
     only_->Connect();
+  }
+}
+
+void ServerSet::OnResolveTimer() {
+  if (resolver_ != nullptr && !resolve_error_.ok() && IsWaitedFor()) {
+    resolver_->ResolveNow();
   }
 }
 
