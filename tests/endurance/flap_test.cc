@@ -7,7 +7,7 @@
 //
 // Without commands there are no flaps, and a moment of the load is all. A call
 // that is in progress when its connection ends fails with UNAVAILABLE, because
-// it may have run. Every caller may lose one so in each flap.
+// it may have run. Every caller may lose --cuts calls so in each flap.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/flags/flag.h"
 #include "absl/status/status.h"
@@ -53,6 +54,7 @@ ABSL_FLAG(absl::Duration, during, absl::InfiniteDuration(),
           "begin no flap after this time");
 ABSL_FLAG(absl::Duration, hold, absl::Milliseconds(50),
           "how long the fabric stays away at most");
+ABSL_FLAG(int, cuts, 1, "how many calls a caller may lose in a flap");
 ABSL_FLAG(bool, await_tcp, true,
           "bring the fabric back only when calls go over TCP");
 ABSL_FLAG(absl::Duration, rdma_retry_interval, absl::Seconds(1),
@@ -172,8 +174,7 @@ std::string Percentiles(std::vector<absl::Duration> times) {
 // Callers that make calls without a pause, from the constructor to Stop().
 class Load {
  public:
-  // Moments of the present flap.
-  struct Flap {
+  struct Flap {                                   // Moments of the present one.
     absl::Time noticed = absl::InfiniteFuture();  // RDMA has failed.
     absl::Time mended = absl::InfiniteFuture();  // A later call has ended well.
   };
@@ -201,7 +202,7 @@ class Load {
   void BeginFlap() {
     const base::MutexLock lock(mutex_);
     flap_ = {};
-    cut_.clear();
+    cuts_by_caller_.clear();
   }
   void Notice() {
     const base::MutexLock lock(mutex_);
@@ -319,8 +320,8 @@ class Load {
       return;
     }
     flap_.noticed = std::min(flap_.noticed, now);
-    const bool first = cut_.insert(caller.number).second;
-    if (first && absl::IsUnavailable(status)) {
+    const int cuts = ++cuts_by_caller_[caller.number];
+    if (cuts <= absl::GetFlag(FLAGS_cuts) && absl::IsUnavailable(status)) {
       ++all_cut_;
       return;
     }
@@ -342,8 +343,7 @@ class Load {
   base::CondVar changed_;
   size_t callbacks_ ABSL_GUARDED_BY(mutex_) = kCallbacks;
   Flap flap_ ABSL_GUARDED_BY(mutex_);
-  // Callers that have lost a call in this flap.
-  absl::flat_hash_set<size_t> cut_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<size_t, int> cuts_by_caller_ ABSL_GUARDED_BY(mutex_);
   int64_t ok_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t all_cut_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;

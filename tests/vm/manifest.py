@@ -12,6 +12,8 @@ class Test:
     no_rnr: bool = False
     environment: tuple = ()
     arguments: tuple = ()
+    # Tells apart steps that run the same binary.
+    variant: str = ""
     # siw0 is there only while steps that use it run.
     device: str = "rxe0"
 
@@ -242,6 +244,28 @@ SECOND_GUEST = [
 
 APART = [FIRST_GUEST, SECOND_GUEST]
 
+# An interface goes down and comes back. rxe then takes no messages of the
+# connection manager (docs/deploying.md), so calls stay on TCP until the device
+# is made anew. If rxe has connected again meanwhile, that ends a second call.
+INTERFACE_DOWN = "ip link set net0 down; sleep 3; ip link set net0 up"
+RXE_ANEW = "rdma link del rxe0; rdma link add rxe0 type rxe netdev net0"
+
+
+def other_guest(command):
+    """The command that runs `command` in the other of two guests."""
+    return "bash -c '. tests/vm/guest/steps.sh; ask \"%s\"'" % command
+
+
+def flap(variant, port, down, up, *arguments):
+    """flap_test with a server in the first guest."""
+    return Pair(Command("flap_server" + variant, "{bin}/tests/endurance/"
+                        "flap_test --serve={address}:%d" % port, seconds=300),
+                Test("//tests/endurance:flap_test", variant=variant,
+                     seconds=240, arguments=(
+                         "--target={address}:%d" % port, "--flaps=2",
+                         "--down=" + down, "--up=" + up, *arguments)))
+
+
 # Two guests on one wire.
 JOINED = [
     Pair(Command("hello_server", HELLO_SERVER + " --listen={address}:50051"),
@@ -260,14 +284,12 @@ JOINED = [
                  shown=True)),
     # All that comes by RoCE is dropped, so the retry counter runs out. The rule
     # of ours must come before the one for local addresses.
-    Pair(Command("flap_server", "{bin}/tests/endurance/flap_test "
-                 "--serve={address}:50053", seconds=150),
-         Test("//tests/endurance:flap_test", seconds=120,
-              arguments=("--target={address}:50053", "--flaps=2",
-                         "--down=ip rule add pref 20 lookup local; "
-                         "ip rule del pref 0; ip rule add pref 10 iif net0 "
-                         "ipproto udp dport 4791 blackhole",
-                         "--up=ip rule del pref 10; "
-                         "ip rule add pref 0 lookup local; "
-                         "ip rule del pref 20"))),
+    flap("", 50053,
+         down="ip rule add pref 20 lookup local; ip rule del pref 0; "
+         "ip rule add pref 10 iif net0 ipproto udp dport 4791 blackhole",
+         up="ip rule del pref 10; ip rule add pref 0 lookup local; "
+         "ip rule del pref 20"),
+    flap(".client_down", 50054, INTERFACE_DOWN, RXE_ANEW, "--cuts=2"),
+    flap(".server_down", 50055, other_guest(INTERFACE_DOWN),
+         other_guest(RXE_ANEW), "--cuts=2"),
 ]

@@ -40,6 +40,7 @@ class Step:
         self._words = {"bin": bin_dir, "repository": REPOSITORY,
                        "address": address_of(server, entry.device)}
         if self.is_test:
+            suffix = entry.variant + suffix
             self.title = entry.label + suffix
             self.name = (entry.label.strip("/").replace("/", ".")
                          .replace(":", ".") + suffix)
@@ -181,14 +182,17 @@ def apart(guests, bin_dir, only=""):
     return steps, plans
 
 
-def joined(pairs, bin_dir):
-    """The steps of two guests on one wire, and the plan of each."""
+def joined(pairs, bin_dir, only=""):
+    """The steps of two guests on one wire, of the pairs one of whose names
+    contains `only`, and the plan of each guest."""
     steps = []
     plans = [[], []]
     for pair in pairs:
         assert isinstance(pair, Pair)
         server = Step(pair.server, bin_dir)
         client = Step(pair.client, bin_dir, ".two_guests")
+        if only not in server.name and only not in client.name:
+            continue
         steps += [server, client]
         plans[0] += server.plan("serve")
         plans[1] += (["await %s.ready 120 || true" % server.name] +

@@ -140,6 +140,26 @@ class Plans(unittest.TestCase):
                          ["gtest a.b 60 env X=10.77.0.1:1 /out/a/b /out/c"])
 
 
+    def test_pairs_are_chosen_by_either_name(self):
+        pairs = [manifest.Pair(manifest.Command("s1", "x"),
+                               manifest.Command("c1", "x")),
+                 manifest.Pair(manifest.Command("s2", "x"),
+                               manifest.Command("c2", "x"))]
+        for only in ("s2", "c2"):
+            steps, plans = suite.joined(pairs, "/bin", only)
+            self.assertEqual([step.name for step in steps], ["s2", "c2"])
+            self.assertNotIn("s1", plans[0])
+
+    def test_a_guest_asks_the_other(self):
+        with tempfile.TemporaryDirectory() as share:
+            text = (". tests/vm/guest/steps.sh; (sleep 0.2; obey) & "
+                    "ask 'touch $VM_SHARE/done; exit 3' || exit $?")
+            done = subprocess.run(["bash", "-c", text], cwd=suite.REPOSITORY,
+                                  env=dict(os.environ, VM_SHARE=share),
+                                  timeout=30, check=False)
+            self.assertEqual(done.returncode, 3)
+            self.assertEqual(os.listdir(share), ["done"])
+
     def test_siw_is_there_while_steps_use_it(self):
         entries = [manifest.Test("//a:b"), manifest.siw(manifest.Test("//a:c")),
                    manifest.siw(manifest.Command("x", "echo {address}")),

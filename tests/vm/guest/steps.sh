@@ -52,9 +52,29 @@ await() {
   done
 }
 
+# ask TEXT: the other guest, which serves, runs shell text. Returns its status.
+ask() {
+  local status
+  echo "$1" >"$VM_SHARE/order.part"
+  mv "$VM_SHARE/order.part" "$VM_SHARE/order"
+  await obeyed 60 || return 1
+  status=$(cat "$VM_SHARE/obeyed")
+  rm "$VM_SHARE/obeyed"
+  return "$status"
+}
+obey() {
+  local status=0
+  [ -e "$VM_SHARE/order" ] || return 0
+  bash "$VM_SHARE/order" || status=$?
+  rm "$VM_SHARE/order"
+  echo "$status" >"$VM_SHARE/obeyed.part"
+  mv "$VM_SHARE/obeyed.part" "$VM_SHARE/obeyed"
+}
+
 # serve NAME SECONDS COMMAND...: a server for the other guest, until that one
-# leaves NAME.finished. The step passes if the server listened, lived until
-# then, and ended with status 0 at SIGTERM.
+# leaves NAME.finished. Meanwhile this guest does what that one asks for. The
+# step passes if the server listened, lived until then, and ended with status 0
+# at SIGTERM.
 serve() {
   local name=$1 seconds=$2 status=0 server
   shift 2
@@ -87,6 +107,7 @@ serve_until_finished() {
   : >"$VM_SHARE/$name.ready"
   until [ -e "$VM_SHARE/$name.finished" ]; do
     kill -0 "$server" && [ $SECONDS -lt $deadline ] || return 1
+    obey
     sleep 0.1
   done
 }
