@@ -108,6 +108,25 @@ TEST_F(BrokenMachineTest, PortDown) {
   ExpectWell();
 }
 
+// A connection ends while the interface is down. The message about its end does
+// not leave, and from then on rxe receives none of the connection manager.
+TEST_F(BrokenMachineTest, PortWasDown) {
+  const std::string address = address_.substr(0, address_.find('/'));
+  // The first end to send notices, and says so to the other.
+  Do(absl::StrCat("exec >/dev/null 2>&1; timeout 60 rping -s -a ", address,
+                  " & sleep 2; timeout 60 rping -c -C 1000000 -a ", address,
+                  " & until rdma resource show qp | grep 'type RC state RTS'; "
+                  "do sleep 0.1; done; sleep 1; ip link set net0 down; "
+                  "wait -n; kill $(jobs -p); sleep 1; ip link set net0 up"));
+  EXPECT_EQ(Look().errors(), 0);
+  const Finding finding = ErrorOf(Look("", /*calls=*/true), "self");
+  EXPECT_THAT(finding.mend(),
+              StartsWith("rdma link delete rxe0; rdma link add rxe0 type rxe "
+                         "netdev net0   #"));
+  Do(finding.mend());
+  ExpectWell();
+}
+
 TEST_F(BrokenMachineTest, NoAddress) {
   Do("ip address flush dev net0");
   const Finding finding = ErrorOf(Look(), "gids");

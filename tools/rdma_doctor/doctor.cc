@@ -1,6 +1,8 @@
 #include "tools/rdma_doctor/doctor.h"
 
 #include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -66,6 +68,21 @@ void Record(const std::string& check, const std::string& what,
   findings.Ok(check, text);
 }
 
+// Returns what may mend a device that is up and over which calls fail.
+std::string HowToMendCalls(const SystemRoot& root, const Device& device) {
+  constexpr char kLook[] =
+      "dmesg | tail   # and see the lines on memlock, ports and gids";
+  // Only rxe has a parent.
+  const std::optional<std::string> parent =
+      root.Read(absl::StrCat("/sys/class/infiniband/", device.name, "/parent"));
+  if (!parent.has_value()) return kLook;
+  // If rxe sends a message of the connection manager while its interface is
+  // down, it receives none from then on.
+  return absl::StrCat("rdma link delete ", device.name, "; rdma link add ",
+                      device.name, " type rxe netdev ", *parent,
+                      "   # if the interface was down; else ", kLook);
+}
+
 // Calls over each device that has an address, and the software device.
 void CallDevices(const Options& options, const std::vector<Device>& devices,
                  Report* report) {
@@ -95,8 +112,7 @@ void CallDevices(const Options& options, const std::vector<Device>& devices,
     }
     Record("self", "to itself via " + device.name,
            MeasureDevice(device.name, found->second.address, options.calls),
-           "dmesg | tail   # and see the lines on memlock, ports and gids",
-           report);
+           HowToMendCalls(options.root, device), report);
   }
   const std::string soft(transport::kSoftDevice);
   if (wanted(soft)) {
