@@ -121,6 +121,17 @@ def run(line, server_side, client_side, slowness=1):
     return None
 
 
+def run_again(line, server_side, client_side, slowness=1):
+    """The same, with as many attempts as the line may make."""
+    for attempt in range(line.attempts):
+        problem = run(line, server_side, client_side, slowness)
+        if problem is None or not re.search(line.again_if, problem):
+            break
+        print("  %s, attempt %d: %s" % (line.title, attempt + 1, problem),
+              flush=True)
+    return problem
+
+
 def _run(line, server_side, client_side, start, deadline):
     server = None
     if line.server is not None:

@@ -37,6 +37,10 @@ class Programs:
     """The programs of tests/programs, each a test of its own."""
     name: str
     seconds: int
+    # Another script of that folder than run_lines, which leaves its counts in
+    # the file of --results.
+    script: str = ""
+    shown: bool = False
     no_rnr: bool = False
     device: str = "rxe0"
 
@@ -192,6 +196,9 @@ ON_SIW = [siw(entry) for entry in (
     Command("rpc_bench_events.siw", BENCH + " --layer=transport,rpc "
             "--size=64 --duration=300ms --device=siw0 --events",
             seconds=120, shown=True),
+    # The last, for it takes siw0 away.
+    Programs("between.siw", seconds=600, shown=True,
+             script="run_between --bin-dir={bin}"),
 )]
 
 SECOND_GUEST = [

@@ -60,12 +60,14 @@ class Step:
                                 [binary] + [each.format(**self._words)
                                             for each in entry.arguments]))]
         elif isinstance(entry, Programs):
-            lines = ["step %s %d %s/tests/programs/run_lines --device=%s "
-                     "--address=%s --results=$VM_SHARE/%s.results "
-                     "--column=$VM_SHARE/%s.column" % (
+            script = entry.script.format(**self._words) or (
+                "run_lines --device=%s --address=%s "
+                "--column=$VM_SHARE/%s.column" %
+                (entry.device, self._words["address"], self.name))
+            lines = ["step %s %d %s/tests/programs/%s "
+                     "--results=$VM_SHARE/%s.results" % (
                          self.name, entry.seconds, shlex.quote(REPOSITORY),
-                         entry.device, self._words["address"], self.name,
-                         self.name)]
+                         script, self.name)]
         else:
             text = entry.text.format(**self._words)
             lines = ["%s %s %d bash -c %s" % (verb, self.name, entry.seconds,

@@ -140,6 +140,13 @@ class Plans(unittest.TestCase):
                          ["gtest a.b 60 env X=10.77.0.1:1 /out/a/b /out/c"])
 
 
+    def test_programs_have_a_script(self):
+        step = suite.Step(manifest.Programs(
+            "x", seconds=9, script="run_between --bin-dir={bin}"), "/bin-dir")
+        self.assertRegex(step.plan()[0],
+                         "^step x 9 .*/tests/programs/run_between "
+                         "--bin-dir=/bin-dir --results=")
+
     def test_pairs_are_chosen_by_either_name(self):
         pairs = [manifest.Pair(manifest.Command("s1", "x"),
                                manifest.Command("c1", "x")),
