@@ -21,6 +21,7 @@
 #include "tools/command_line/parse_flags.h"
 
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "address and port to serve at");
+ABSL_FLAG(int, dscp, -1, "ServerBuilder::SetDscp()");
 
 int main(int argc, char** argv) {
   // Before any thread exists, so that only sigwait() sees it.
@@ -43,6 +44,7 @@ int main(int argc, char** argv) {
           .RegisterService(&inline_service)
           .RegisterService(&streams)
           .SetWorkerThreads(16)
+          .SetDscp(absl::GetFlag(FLAGS_dscp))
           .BuildAndStart();
   if (!server.ok()) {
     std::fprintf(stderr, "e2e_server: %s\n",

@@ -205,7 +205,7 @@ SECOND_GUEST = [
     Programs("programs", seconds=900),
     # The software device, on lines that only this kernel can make.
     Command("bad_lines", "{repository}/tests/programs/run_cable --bad-lines "
-            "--library=" + PRELOAD, seconds=240),
+            "--bin-dir={bin}", seconds=240),
     # The preloaded library lets the kernel's device alone.
     Command("beside_rxe", "export LD_PRELOAD=" + PRELOAD + "; ibv_devices | "
             "grep -q soft0 && {repository}/tests/programs/run_lines "
