@@ -16,6 +16,7 @@
 #include "tools/rdma_doctor/limit_checks.h"
 #include "tools/rdma_doctor/live_checks.h"
 #include "tools/rdma_doctor/machine.h"
+#include "tools/rdma_doctor/mark_checks.h"
 #include "tools/rdma_doctor/port_checks.h"
 #include "tools/rpc_bench/local_devices.h"
 #include "transport/base/endpoint_options.h"
@@ -40,6 +41,7 @@ void CheckFiles(const SystemRoot& root, const std::vector<Device>& devices,
   CheckGids(root, devices, findings);
   CheckMtu(root, devices, findings);
   CheckCongestion(root, devices, findings);
+  CheckMarks(root, devices, findings);
   CheckNuma(root, devices, findings);
   CheckMemlock(root, has_devices, findings);
   CheckUlimits(root, findings);
