@@ -160,6 +160,9 @@ class Commands(unittest.TestCase):
         self.assertIn(nic_proof.between_hosts().label, nic_proof.targets())
         for label in nic_proof.QUICK_FILTERS:
             self.assertIn(label, nic_proof.targets())
+        # Tests of the software device say nothing about a NIC.
+        self.assertNotIn("//tests/conformance:conformance_tcp_test",
+                         nic_proof.targets())
         self.assertTrue({each.label for each in nic_proof.entries(iwarp=True)}
                         <= set(nic_proof.targets()))
 

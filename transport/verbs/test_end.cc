@@ -13,8 +13,9 @@
 namespace verbena::transport {
 namespace {
 
-// Far longer than anything takes, even on an emulated processor.
-constexpr absl::Duration kPatience = absl::Seconds(5);
+// Far longer than anything takes, even on an emulated processor. Where a
+// network loses every hundredth packet, TCP needs some seconds for a mebibyte.
+constexpr absl::Duration kPatience = absl::Seconds(30);
 
 // How long it is watched whether a device does what it must not do.
 constexpr absl::Duration kQuiet = absl::Milliseconds(20);
