@@ -258,6 +258,29 @@ class Steps(unittest.TestCase):
         self.assertEqual(self.proof.steps[-1]["reason"],
                          "it ended\nthe server printed:\nno memory")
 
+    def test_calls_that_take_long_are_measured_for_longer(self):
+        durations = []
+
+        def run(command, _seconds, _environment):
+            durations.append(command[-1])
+            if command[-1] != "--duration=3200ms":
+                return 1, "", "cannot measure: " + nic_proof.TOO_SHORT
+            return 0, '{"calls": 3}', ""
+
+        with mock.patch.object(nic_host, "run", run):
+            found = self.proof.calls("verbena_peer", 3, 400)
+        self.assertEqual([row["calls"] for row in found["rows"]], [3, 3])
+        self.assertEqual(durations, 2 * [
+            "--duration=200ms", "--duration=800ms", "--duration=3200ms"])
+
+    def test_other_failures_of_peers_are_final(self):
+        run = mock.Mock(return_value=(1, "", "no server"))
+        with mock.patch.object(nic_host, "run", run):
+            result, _ = self.result(
+                lambda seconds: self.proof.calls("verbena_peer", 3, seconds))
+        self.assertEqual(result, "failed")
+        self.assertEqual(run.call_count, 1)
+
 
 class Sides(unittest.TestCase):
     """A client of the service, in one process."""
