@@ -56,7 +56,7 @@ void ServerSet::OnAnswer(absl::StatusOr<Resolved> answer) {
           absl::StrCat(resolve_error_.message(),
                        entries_.empty() ? "" : "; those before are kept"));
     }
-    // It may be that there is no resolver, which would look by itself.
+    // A resolver that could not be made does not look again by itself.
     poller_.LowerTimer(
         &resolve_timer_,
         base::Now() + resolve_backoff_.Next(
