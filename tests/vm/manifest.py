@@ -294,9 +294,9 @@ JOINED = [
               environment=(("VERBENA_TEST_SERVER", "{address}:50052"),))),
     # The server asks for a mark too, which must not count.
     Pair(Command("marks_server", "{bin}/tests/integration/e2e_server "
-                 "--listen={address}:50054 --dscp=46", seconds=300),
+                 "--listen={address}:50056 --dscp=46", seconds=300),
          Command("marks", "{repository}/tests/programs/run_marks "
-                 "--bin-dir={bin} --roce={address}:50054", seconds=240)),
+                 "--bin-dir={bin} --roce={address}:50056", seconds=240)),
     Pair(Command("nic_proof_server", NIC_PROOF + " --serve", seconds=400),
          Command("nic_proof", NIC_PROOF + " --peer={address} --quick "
                  "--out=$VM_SHARE/nic-proof || {{ cat "
