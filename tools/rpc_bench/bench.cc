@@ -192,6 +192,7 @@ class BenchRun {
     channel.spin_budget = options_.endpoint.spin_budget;
     channel.inline_callbacks = options_.inline_callbacks;
     channel.max_paths = options_.max_paths;
+    channel.service_config = options_.service_config;
     channel.checksum = options_.endpoint.checksum;
     channel.revoke_leases = options_.endpoint.revoke_leases;
     // A call for each stream, and one for Describe().

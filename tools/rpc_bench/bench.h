@@ -37,6 +37,7 @@ struct Options {
   absl::Duration duration;
   bool inline_callbacks = false;  // See ChannelOptions, and the next one, too.
   int max_paths = 0;
+  std::string service_config = {};
   bool events = false;
   bool verbs_count = false;
   Pinning pinning = {};

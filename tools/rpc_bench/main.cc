@@ -69,6 +69,9 @@ ABSL_FLAG(bool, inline_callbacks, false,
           "set ChannelOptions::inline_callbacks: callbacks and coroutines\n"
           "run where the reply is parsed");
 ABSL_FLAG(int, max_paths, 0, "set ChannelOptions::max_paths");
+ABSL_FLAG(std::string, service_config, "",
+          "set ChannelOptions::service_config, in JSON; --target may then name "
+          "a service, such as ipv4:10.0.0.1:7471,10.0.0.2:7471");
 ABSL_FLAG(bool, events, false,
           "both sides sleep whenever there is nothing to do, instead of\n"
           "polling; a server needs the flag too");
@@ -248,6 +251,7 @@ absl::StatusOr<Options> ReadFlags() {
   ReadEndpointFlags(&options.endpoint);
   options.inline_callbacks = absl::GetFlag(FLAGS_inline_callbacks);
   options.max_paths = absl::GetFlag(FLAGS_max_paths);
+  options.service_config = absl::GetFlag(FLAGS_service_config);
   if (options.events) options.endpoint.spin_budget = absl::ZeroDuration();
   RETURN_IF_ERROR(CheckWords("layer", options.layers, "verbs,transport,rpc"));
   for (const std::string& size : absl::GetFlag(FLAGS_size)) {
