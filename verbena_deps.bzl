@@ -16,6 +16,7 @@ load("//third_party:system_library.bzl", "system_library")
 
 _SYSTEM_LIBRARIES = {
     "asio": "asio",  # Only examples/coroutines takes it.
+    "c_ares": "c_ares",  # Only rpc/resolvers takes it.
     "civetweb": "civetweb",  # Only rpc/services/admin takes it.
     "com_google_absl": "absl",
     "com_google_benchmark": "benchmark",

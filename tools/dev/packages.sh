@@ -7,7 +7,7 @@ BUILD_PACKAGES=(
   libibverbs-dev librdmacm-dev ibverbs-providers
   protobuf-compiler libprotobuf-dev libprotoc-dev
   libabsl-dev libgtest-dev libgmock-dev libbenchmark-dev libisal-dev
-  libsodium-dev libasio-dev
+  libsodium-dev libc-ares-dev libasio-dev
 )
 # zstd unpacks Ubuntu's kernel modules; xz and gz need no package.
 VM_PACKAGES=(
@@ -17,6 +17,8 @@ VM_PACKAGES=(
 )
 # What builds the programs that use an installed library.
 CONSUMER_PACKAGES=(cmake make dpkg-dev)
+# The DNS server of the resolvers' tests.
+DNS_PACKAGES=(dnsmasq-base)
 # What fills a root folder to try packages in.
 ROOT_PACKAGES=(mmdebstrap)
 BENCH_PACKAGES=(gnuplot-nox)

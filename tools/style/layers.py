@@ -64,6 +64,7 @@ LAYERS = {
     "rpc/support": ["proto", "transport/base", "transport", "rpc",
                     "rpc/internal/call"],
     "rpc/credentials": ["transport/base", "rpc"],
+    "rpc/resolvers": ["transport/base", "rpc"],
     "rpc/services": ["proto", "transport/base", "rpc", "rpc/support"],
     "rpc/internal/codec": ["proto", "transport/base", "rpc"],
     "rpc/internal/metrics": ["transport/base", "transport/polling",
@@ -87,7 +88,7 @@ LAYERS = {
                             "rpc/internal/stream"],
     "examples": ["rpc"],
     # What the documents show; see tools/docs.
-    "docs/code": ["rpc", "rpc/credentials", "rpc/services",
+    "docs/code": ["rpc", "rpc/credentials", "rpc/resolvers", "rpc/services",
                   "transport/faulty", "transport/soft"],
     "docs/code/greeter": ["rpc"],
     "tools/command_line": ["rpc"],
@@ -122,7 +123,7 @@ LAYERS = {
               "transport/polling", "transport/device", "transport/session",
               "transport/streams",
               "transport/client", "transport/server", "rpc/credentials",
-              "rpc/services"],
+              "rpc/resolvers", "rpc/services"],
 }
 
 # What the .cc files of a folder may include besides: those of the face join the

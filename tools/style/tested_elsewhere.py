@@ -24,6 +24,7 @@ _SOFT_DATAGRAMS = "transport/soft/datagram/datagram_queue_pair_test.cc"
 _PRELOAD = "transport/soft/preload/preload_test.cc"
 _REFUSALS = "tests/conformance/remote_access_test.cc"
 _POLLER_DEVICE = "transport/session/poller_device_test.cc"
+_DNS = "rpc/resolvers/dns_resolver_test.cc"
 _SOFT_CM = "transport/soft/cm/connection_manager_test.cc"
 
 TESTED_ELSEWHERE = {
@@ -100,6 +101,11 @@ TESTED_ELSEWHERE = {
     "rpc/generic_service.cc": _GENERIC,
     "rpc/generic_stub.cc": _GENERIC,
     "rpc/server.cc": _END_TO_END,
+    # Only a DNS server shows whether they ask well.
+    "rpc/resolvers/dns_factory.cc": _DNS,
+    "rpc/resolvers/dns_follower.cc": _DNS,
+    "rpc/resolvers/dns_lookup.cc": _DNS,
+    "rpc/resolvers/dns_worker.cc": _DNS,
     "rpc/services/reflection_service.cc": (
         "tests/integration/reflection_test.cc"),
     # What a handler and a caller see of one call.
