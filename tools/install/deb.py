@@ -59,7 +59,7 @@ CONTENTS = [
 DEVELOPMENT = {
     "libverbena-dev": "libverbena0 (= @VERSION@), libabsl-dev, libibverbs-dev, "
                       "libisal-dev, libprotobuf-dev, librdmacm-dev, "
-                      "libsodium-dev, protobuf-compiler",
+                      "libsodium-dev, libc-ares-dev, protobuf-compiler",
     "libverbena-admin-dev": "libverbena-admin0 (= @VERSION@), "
                             "libverbena-dev (= @VERSION@), libcivetweb-dev",
     "libverbena-prometheus-dev": "libverbena-prometheus0 (= @VERSION@), "

@@ -13,7 +13,8 @@ import re
 # Folders of headers that users include. What these include comes along.
 PUBLIC_FOLDERS = ["rpc", "rpc/support", "rpc/services", "rpc/credentials"]
 # Those that users include of a folder that has others too.
-PUBLIC_HEADERS = ["rpc/services/admin/admin_page.h",
+PUBLIC_HEADERS = ["rpc/resolvers/dns_resolver.h",
+                  "rpc/services/admin/admin_page.h",
                   "rpc/services/admin/log_tail.h",
                   "rpc/services/prometheus/prometheus_metrics.h"]
 
