@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "rpc/resolver.h"
+#include "rpc/resolvers/dns_resolver.h"
 #include "rpc/rpc.h"
 
 namespace {
@@ -18,11 +19,18 @@ class MyRegistry : public verbena::ResolverFactory {
   }
 };
 
+std::shared_ptr<verbena::Channel> ByDns() {
+  verbena::ChannelOptions options;
+  options.resolvers.push_back(verbena::NewDnsResolvers());
+  options.service_config = R"({"loadBalancingConfig": [{"round_robin": {}}]})";
+  auto channel = verbena::CreateChannel("dns:///orders.example:50051", options);
+  return channel;
+}
+
 std::shared_ptr<verbena::Channel> ToOrders() {
   verbena::ChannelOptions options;
   options.resolvers.push_back(std::make_shared<MyRegistry>());
-  options.service_config =
-      R"({"loadBalancingConfig": [{"round_robin": {}}]})";
+  options.service_config = R"({"loadBalancingConfig": [{"round_robin": {}}]})";
   auto channel = verbena::CreateChannel("my-registry:///orders", options);
   return channel;
 }

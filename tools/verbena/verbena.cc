@@ -22,6 +22,7 @@
 #include "rpc/channel.h"
 #include "rpc/channel_options.h"
 #include "rpc/credentials/shared_secret.h"
+#include "rpc/resolvers/dns_resolver.h"
 #include "tools/command_line/parse_flags.h"
 #include "tools/verbena/commands.h"
 #include "transport/base/socket_address.h"
@@ -74,7 +75,8 @@ constexpr char kUsageText[] =
   verbena channel TARGET                  the servers of a service (--watch)
 
 In place of HOST:PORT, TARGET may name a service, such as
-file:///etc/shop/servers.json or ipv4:10.0.0.1:7471,10.0.0.2:7471.
+dns:///shop.example:7471, file:///etc/shop/servers.json, or
+ipv4:10.0.0.1:7471,10.0.0.2:7471.
 
 Exit status: 0 done; 1 not serving; 2 the command line, the request or a file is
 wrong; 64 plus the number of the status code if a call ended with an error, as
@@ -85,6 +87,7 @@ wrong; 64 plus the number of the status code if a call ended with an error, as
 absl::StatusOr<std::shared_ptr<Channel>> ChannelTo(const std::string& target) {
   ChannelOptions options;
   options.device = absl::GetFlag(FLAGS_device);
+  options.resolvers.push_back(NewDnsResolvers());
   const std::string path = absl::GetFlag(FLAGS_secret_file);
   const std::string key = absl::GetFlag(FLAGS_secret_key);
   // A secret is of use only with the name of its key.
