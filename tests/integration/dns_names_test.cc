@@ -51,7 +51,7 @@ class DnsNamesTest : public ::testing::Test {
     context.set_timeout(absl::Minutes(1));
     EchoRequest request;
     EchoReply reply;
-    const absl::Status status =
+    absl::Status status =
         EndToEnd::NewStub(channel)->Echo(&context, request, &reply);
     *peer = context.peer();
     return status;
