@@ -201,6 +201,51 @@ TEST_F(HedgingTest, TheLastFailureIsThatOfTheCall) {
   EXPECT_EQ(attempts(), before + 3);
 }
 
+TEST_F(HedgingTest, AServerMayForbidFurtherAttempts) {
+  const auto stub = NewStub("0.02s");
+  for (Actor& actor : actors_) actor.Forget();
+  AllDo([](ServerContext* context, auto*) {
+    context->AddTrailingMetadata("grpc-retry-pushback-ms", "-1");
+    return absl::UnavailableError("leave me alone");
+  });
+  const absl::Status status = Call(*stub);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("leave me alone"));
+  EXPECT_EQ(attempts(), 1);
+}
+
+TEST_F(HedgingTest, TheLastFailureHasItsMetadata) {
+  const auto stub = NewStub("3600s");
+  AllDo([](ServerContext* context, auto*) {
+    context->AddTrailingMetadata("why", "because");
+    return absl::UnavailableError(std::string(3000, 'x'));
+  });
+  const absl::Status status = Call(*stub);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_GE(status.message().size(), 3000);
+  EXPECT_EQ(trailing_, 1);
+}
+
+TEST_F(HedgingTest, CancellationsAndAnswersMayMeet) {
+  const auto stub = NewStub("0.0002s");
+  constexpr int kCalls = 200;
+  for (int i = 0; i < kCalls; ++i) {
+    ClientContext context;
+    EchoRequest request;
+    EchoReply reply;
+    Countdown done(1);
+    absl::Status status;
+    stub->async()->Echo(&context, &request, &reply, [&](absl::Status ended) {
+      status = std::move(ended);
+      done.Done();
+    });
+    for (int turn = 0; turn < i; ++turn) std::this_thread::yield();
+    context.TryCancel();
+    done.Wait();
+    EXPECT_TRUE(status.ok() || absl::IsCancelled(status)) << status;
+  }
+}
+
 TEST_F(HedgingTest, AnErrorOfTheServiceEndsTheCall) {
   const auto stub = NewStub("0.01s");
   actors_[0].Do(Actor::Hang);

@@ -312,10 +312,53 @@ TEST_F(ServicesTest, AResolverThatCannotBeMadeIsMadeLater) {
   registry_->Refuse(absl::UnavailableError("no thread"));
   const auto stub = NewStub();
   EXPECT_THAT(CallAtOnce(*stub).message(), HasSubstr("no thread"));
-  registry_->Refuse(absl::OkStatus());
   registry_->Answer(Addresses());
-  ClientContext context;
-  EXPECT_FALSE(Call(*stub).empty());
+  registry_->Refuse(absl::OkStatus());
+  // Calls that do not wait see it, too.
+  while (!CallAtOnce(*stub).ok()) std::this_thread::yield();
+}
+
+TEST_F(ServicesTest, AChannelConnectsWithoutACall) {
+  for (const char* policy : {"pick_first", "round_robin"}) {
+    registry_->Answer(Addresses(), policy);
+    const auto stub = NewStub();
+    EXPECT_TRUE(channel_->WaitForConnected(absl::InfiniteFuture())) << policy;
+    const auto other = NewStub();
+    while (channel_->state(/*try_to_connect=*/true) != ChannelState::kReady) {
+      std::this_thread::yield();
+    }
+  }
+}
+
+TEST_F(ServicesTest, TheConfigMayBeWithdrawn) {
+  registry_->Answer(Addresses());
+  const auto stub = NewStub();
+  AwaitConnected(*stub, 3);
+  Resolved plain;
+  for (const std::string& address : Addresses()) {
+    plain.servers.push_back({.address = address});
+  }
+  registry_->Answer(plain);
+  while (channel_->GetMetrics().servers.size() != 1) std::this_thread::yield();
+  EXPECT_THAT(Spread(*stub, 9), SizeIs(1));
+  registry_->Answer(Addresses());
+  AwaitConnected(*stub, 3);
+}
+
+TEST_F(ServicesTest, ACallWaitsForABetterConfig) {
+  Resolved wrong;
+  wrong.servers.push_back({.address = backends_[0]->address});
+  wrong.service_config = R"({"methodConfig": 7})";
+  registry_->Answer(wrong);
+  const auto stub = NewStub();
+  const absl::Status status = CallAtOnce(*stub);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("methodConfig is 7"));
+  std::string answered_by;
+  std::thread thread([&] { answered_by = Call(*stub); });
+  registry_->Answer(Addresses());
+  thread.join();
+  EXPECT_FALSE(answered_by.empty());
 }
 
 TEST_F(ServicesTest, ACallThatWaitsSeesTheResolverThatIsMadeLater) {
@@ -360,6 +403,26 @@ TEST_F(ServicesTest, AConfigThatIsWrongIsSaid) {
 TEST_F(ServicesTest, AnAddressMayBeInAListOfOne) {
   const auto stub = NewStub(absl::StrCat("ipv4:", backends_[2]->address));
   EXPECT_EQ(Call(*stub), backends_[2]->address);
+}
+
+TEST_F(ServicesTest, AnAnswerMayBeSenseless) {
+  Resolved resolved;
+  for (const std::string& address : Addresses()) {
+    resolved.servers.push_back({.address = address, .weight = 0});
+    resolved.servers.push_back({.address = address, .weight = 4000000000});
+  }
+  for (const char* address : {"", ":", "no port", "[::1", "a:b:c:1"}) {
+    resolved.servers.push_back({.address = address, .weight = 0});
+  }
+  for (const char* policy :
+       {"ring_hash", "weighted_round_robin", "least_request", "round_robin"}) {
+    resolved.service_config =
+        absl::StrCat(R"({"loadBalancingConfig": [{")", policy, R"(": {}}]})");
+    registry_->Answer(resolved);
+    const auto stub = NewStub();
+    EXPECT_FALSE(Call(*stub).empty()) << policy;
+    AwaitConnected(*stub, 3);
+  }
 }
 
 TEST_F(ServicesTest, TheSameKeyGoesToTheSameServer) {

@@ -20,7 +20,9 @@ bool UnaryCall::HedgesAllowed(bool failed) {
   return calls().HedgesAllowed(failed);
 }
 
-void UnaryCall::WakeHedgeAt(absl::Time time) { calls().WakeAt(this, time); }
+bool UnaryCall::WakeHedgeAt(absl::Time time) {
+  return calls().WakeAt(this, time);
+}
 
 void UnaryCall::PostHedge(transport::Task* task) {
   calls().PostFromOutside(task);

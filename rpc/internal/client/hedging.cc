@@ -44,24 +44,22 @@ absl::Status Hedge::Attempt::OnInitialMetadata(
   return absl::OkStatus();
 }
 
-// A good answer, or an error that the policy does not name, is the call's.
+// A good answer is the call's, and so is an error that the policy does not
+// name, or that no other attempt follows.
 void Hedge::Attempt::OnResponse(const transport::CallResponse& response) {
+  hedge_.Forget(this);
+  if (hedge_.decided_) return;
   const absl::StatusCode code = KnownCode(response.code);
-  if (code == absl::StatusCode::kOk ||
-      (!response.unprocessed && !hedge_.policy_.non_fatal.Contains(code))) {
-    hedge_.Forget(this);
-    if (std::exchange(hedge_.decided_, true)) return;
-    return hedge_.owner_.TakeHedgeResponse(connection_, initial_metadata_,
-                                           response);
+  const bool unsent = response.unprocessed && hedge_.MayResend();
+  if (unsent || hedge_.policy_.non_fatal.Contains(code)) {
+    Metadata trailing;
+    ParseMetadata(response.metadata, &trailing).IgnoreError();
+    if (code != absl::StatusCode::kOk && hedge_.Continue(trailing, unsent)) {
+      return;
+    }
   }
-  Metadata trailing;
-  ParseMetadata(response.metadata, &trailing).IgnoreError();
-  hedge_.OnAttemptFailed(
-      this,
-      absl::Status(code, absl::string_view(reinterpret_cast<const char*>(
-                                               response.status_message.data()),
-                                           response.status_message.size())),
-      trailing, response.unprocessed);
+  hedge_.decided_ = true;
+  hedge_.owner_.TakeHedgeResponse(connection_, initial_metadata_, response);
 }
 
 void Hedge::Attempt::OnUnsent(const absl::Status& why) {
@@ -79,14 +77,13 @@ void Hedge::OnFirstBegun() {
 }
 
 void Hedge::Schedule(absl::Time time) {
-  if (ended_ || stopped_ || begun_ >= policy_.max_attempts) return;
-  scheduled_ = true;
-  owner_.WakeHedgeAt(time);
+  if (decided_ || stopped_ || begun_ >= policy_.max_attempts) return;
+  scheduled_ = owner_.WakeHedgeAt(time);
 }
 
 void Hedge::OnTime(absl::Time now) {
   scheduled_ = false;
-  if (decided_) return;
+  if (decided_ || stopped_) return;
   if (now >= owner_.HedgedRequest().deadline) {
     // The attempts that are open end by themselves.
     if (!open()) {
@@ -161,8 +158,10 @@ bool Hedge::Continue(const Metadata& trailing, bool unsent) {
     --begun_;
   } else {
     const Pushback pushback = ReadPushback(trailing);
-    stopped_ =
-        !owner_.HedgesAllowed(/*failed=*/true) || pushback.never || stopped_;
+    if (!owner_.HedgesAllowed(/*failed=*/true) || pushback.never) {
+      stopped_ = true;
+      scheduled_ = false;
+    }
     pause = pushback.wait.value_or(pause);
   }
   Schedule(base::Now() + pause);
@@ -178,12 +177,14 @@ void Hedge::Stop(const absl::Status& status) {
 bool Hedge::End() {
   decided_ = ended_ = true;
   if (!open()) return true;
+  settling_ = true;
   owner_.PostHedge(&settle_);
   return false;
 }
 
 // Each attempt ends inside of the cancellation.
 void Hedge::Settle() {
+  settling_ = false;
   const absl::Status why =
       absl::CancelledError("another attempt has the answer");
   while (!open_.empty()) open_.back()->Cancel(why);

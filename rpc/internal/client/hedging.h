@@ -41,8 +41,9 @@ class Hedge {
     // Whether the failures of late allow a further attempt. `failed`: one has
     // just failed, and counts.
     virtual bool HedgesAllowed(bool failed) = 0;
-    // Has OnTime() called at `time`, or at the deadline.
-    virtual void WakeHedgeAt(absl::Time time) = 0;
+    // Has OnTime() called at `time`, or at the deadline. Returns false if that
+    // will not happen, because the channel ends.
+    virtual bool WakeHedgeAt(absl::Time time) = 0;
     // Has `task`, which calls SettleHedge(), run soon.
     virtual void PostHedge(transport::Task* task) = 0;
     // Calls Settle(); the call may tell of its end afterwards.
@@ -97,8 +98,13 @@ class Hedge {
   bool End();
   // Cancels the attempts that are open.
   void Settle();
-  // Whether a connection has an attempt.
-  bool open() const { return first_open_ || !open_.empty(); }
+  // Whether SettleHedge() is to come.
+  bool settling() const { return settling_; }
+  // Whether the call's own attempt counts no more.
+  bool decided() const { return decided_; }
+  // Whether an attempt that a server has refused unprocessed may be made anew.
+  // True once a call: a server that always refuses would be asked for ever.
+  bool MayResend() { return !std::exchange(resent_, true); }
 
  private:
   class SettleTask final : public transport::Task {
@@ -135,6 +141,8 @@ class Hedge {
     std::vector<uint8_t> initial_metadata_;
   };
 
+  // Whether a connection has an attempt.
+  bool open() const { return first_open_ || !open_.empty(); }
   // Has a further attempt begin at `time`, if there may be one.
   void Schedule(absl::Time time);
   void Forget(const Attempt* attempt);
@@ -155,6 +163,8 @@ class Hedge {
   bool first_open_ = false;
   bool scheduled_ = false;
   bool stopped_ = false;  // No further attempts: a server has said so.
+  bool resent_ = false;   // See MayResend().
+  bool settling_ = false;
   bool decided_ = false;  // An attempt's end is that of the call.
   bool ended_ = false;
   // Those that a connection has. Attempts that have ended stay in spent_,

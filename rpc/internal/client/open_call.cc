@@ -108,6 +108,7 @@ bool OpenCall::NotOpened(const absl::Status& status) {
 void OpenCall::Run() { calls_->RunPosted(this); }
 
 absl::Status OpenCall::OnInitialMetadata(absl::Span<const uint8_t> metadata) {
+  if (hedge != nullptr && hedge->decided()) return absl::OkStatus();
   return ParseMetadata(metadata, &state().results().initial_metadata);
 }
 
@@ -231,7 +232,7 @@ void OpenCall::Cancel() {
 void OpenCall::RunCancel() {
   cancel_ran_ = true;
   if (stage == Stage::kEnded) {
-    if (hedge == nullptr || !hedge->open()) calls_->Complete(this);
+    if (hedge == nullptr || !hedge->settling()) calls_->Complete(this);
   } else {
     calls_->Cancel(this);
   }

@@ -20,8 +20,9 @@ void OpenCalls::Start(OpenCall* call) {
 // waits for one. TryAgain() brings a call here a second time, so both checks
 // come before each attempt.
 void OpenCalls::Route(OpenCall* call) {
-  if (ABSL_PREDICT_FALSE(servers_.config() != nullptr) && !call->configured &&
-      !Configure(call)) {
+  if (ABSL_PREDICT_FALSE(servers_.config() != nullptr ||
+                         configured_by_ != nullptr) &&
+      !call->configured && !Configure(call)) {
     return;
   }
   if (ABSL_PREDICT_FALSE(call->state().cancelled())) {

@@ -85,8 +85,9 @@ class OpenCalls {
   transport::ClientConnection* PickForHedge(OpenCall* call,
                                             absl::Status* why_not);
   bool HedgesAllowed(bool failed);
-  // Has a call woken, at `time` or earlier, but not after its deadline.
-  void WakeAt(OpenCall* call, absl::Time time);
+  // Has a call woken at `time`, or at its deadline if that is earlier. Returns
+  // false, and does nothing, after Shut().
+  bool WakeAt(OpenCall* call, absl::Time time);
   void RemoveWake(OpenCall* call);
   // The user wants `call` to end: sees to it that it does.
   void Cancel(OpenCall* call);

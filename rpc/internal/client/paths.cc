@@ -107,6 +107,14 @@ Paths::ClientConnection* Paths::Least(ClientConnection* first) const {
   return least == nullptr ? first : least;
 }
 
+uint32_t Paths::open_calls() const {
+  uint32_t sum = 0;
+  for (const Path& path : paths_) {
+    if (path.ready) sum += path.connection->open_calls();
+  }
+  return sum;
+}
+
 std::pair<std::unique_ptr<Paths::ClientConnection>, Paths::Endpoint>
 Paths::Take() {
   const auto taken = std::find_if(paths_.begin(), paths_.end(),

@@ -62,6 +62,9 @@ class Paths {
   // which may be null; `first` if it is as good as any.
   ClientConnection* Least(ClientConnection* first) const;
 
+  // The calls that are open on those that are ready.
+  uint32_t open_calls() const;
+
   // Takes a connection that takes calls out of this, with its endpoint.
   // REQUIRES: !empty().
   std::pair<std::unique_ptr<ClientConnection>, Endpoint> Take();

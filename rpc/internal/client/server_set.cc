@@ -89,7 +89,8 @@ void ServerSet::OnStateChanged(Subchannel* subchannel) {
     Publish();
   } else if (only_ == nullptr) {
     refresh_.Post();
-    if (state == ChannelState::kIdle && awake_) subchannel->Connect();
+    // A balancer has all its servers connected.
+    if (state == ChannelState::kIdle) subchannel->Connect();
   }
   if (resolver_ != nullptr && (state == ChannelState::kIdle ||
                                state == ChannelState::kTransientFailure)) {
@@ -126,26 +127,24 @@ bool ServerSet::IsWaitedFor() const {
 void ServerSet::Connect() {
   ownership_.AssertHeld();
   if (!refusal_.ok()) return;
-  if (factory_ != nullptr && resolver_ == nullptr) {
-    resolver_ = ResolverLink::Open(&poller_, factory_, *parsed_,
-                                   [this](absl::StatusOr<Resolved> answer) {
-                                     ownership_.AssertHeld();
-                                     OnAnswer(std::move(answer));
-                                   });
-    Publish();
-  } else if (resolver_ != nullptr && !resolve_error_.ok()) {
-    resolver_->ResolveNow();
-  }
   if (only_ != nullptr) return only_->Connect();
-  if (std::exchange(awake_, true)) return;
-  for (const auto& entry : entries_) entry->subchannel.Connect();
+  wanted_ = true;
+  if (resolver_ != nullptr) return;
+  resolver_ = ResolverLink::Open(&poller_, factory_, *parsed_,
+                                 [this](absl::StatusOr<Resolved> answer) {
+                                   ownership_.AssertHeld();
+                                   OnAnswer(std::move(answer));
+                                 });
+  Publish();
 }
 
+// A target that can't be right does not become so by waiting.
 absl::Status ServerSet::WhyNot(bool patient) const {
   ownership_.AssertHeld();
   if (!refusal_.ok()) return refusal_;
   if (only_ != nullptr) return only_->WhyNot(patient);
-  return patient ? absl::OkStatus() : AllFailed();
+  const absl::Status failure = AllFailed();
+  return patient && absl::IsUnavailable(failure) ? absl::OkStatus() : failure;
 }
 
 absl::Status ServerSet::connect_error() const {
@@ -213,7 +212,7 @@ ChannelState ServerSet::StateOfAll() const {
   if (only_ != nullptr) return only_->state();
   if (!ready_.empty()) return ChannelState::kReady;
   if (!AllFailed().ok()) return ChannelState::kTransientFailure;
-  return awake_ ? ChannelState::kConnecting : ChannelState::kIdle;
+  return resolver_ != nullptr ? ChannelState::kConnecting : ChannelState::kIdle;
 }
 
 void ServerSet::Publish() {
@@ -236,7 +235,6 @@ void ServerSet::Shut(const absl::Status& status) {
   if (resolver_ != nullptr) std::exchange(resolver_, nullptr)->Close();
   poller_.CancelTimer(&resolve_timer_);
   ready_.clear();
-  awake_ = false;
   for (const auto& entry : entries_) entry->subchannel.Shut();
   for (const auto& entry : leaving_) entry->subchannel.Shut();
   buffers_.Set(transport::BufferSource());

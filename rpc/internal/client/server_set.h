@@ -126,10 +126,7 @@ class ServerSet final : private Subchannel::Owner {
           std::vector<std::string> addresses, ServerSet* set);
 
     const ServerAddress& address() const override { return address_; }
-    uint32_t open_calls() const override {
-      const ClientConnection* const connection = subchannel.connection();
-      return connection == nullptr ? 0 : connection->open_calls();
-    }
+    uint32_t open_calls() const override { return subchannel.open_calls(); }
     void set_address(ServerAddress address) { address_ = std::move(address); }
 
     Subchannel subchannel;
@@ -163,10 +160,12 @@ class ServerSet final : private Subchannel::Owner {
   // Returns null if nobody knows the scheme.
   static std::shared_ptr<ResolverFactory> FindFactory(
       const std::string& scheme, const ChannelOptions& options);
-  // Looks for the servers again if somebody waits for them.
+  // Looks for the servers again after a failure.
   void OnResolveTimer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   bool IsWaitedFor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void OnAnswer(absl::StatusOr<Resolved> answer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  void OnResolveError(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   absl::Status UseAnswer(Resolved answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
@@ -217,8 +216,8 @@ class ServerSet final : private Subchannel::Owner {
   // Those that the balancer knows.
   std::vector<Entry*> ready_ ABSL_GUARDED_BY(ownership_);
   ResolverLink* resolver_ ABSL_GUARDED_BY(ownership_) = nullptr;
-  // Somebody has wanted connections.
-  bool awake_ ABSL_GUARDED_BY(ownership_) = false;
+  // Somebody has wanted a connection before there was a server.
+  bool wanted_ ABSL_GUARDED_BY(ownership_) = false;
   // The last lookup's; OK if it has worked, or there was none.
   absl::Status resolve_error_ ABSL_GUARDED_BY(ownership_);
   Backoff resolve_backoff_ ABSL_GUARDED_BY(ownership_);

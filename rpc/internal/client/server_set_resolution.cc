@@ -18,12 +18,15 @@
 namespace verbena::internal {
 namespace {
 
-// Leaves the first of those with the same address.
-void RemoveDuplicates(std::vector<ServerAddress>* servers) {
+// Leaves the first of those with the same address, and no weight of zero.
+void Normalise(std::vector<ServerAddress>* servers) {
   absl::flat_hash_set<std::string> seen;
   std::erase_if(*servers, [&](const ServerAddress& server) {
     return !seen.insert(server.address).second;
   });
+  for (ServerAddress& server : *servers) {
+    server.weight = std::max<uint32_t>(server.weight, 1);
+  }
 }
 
 }  // namespace
@@ -43,39 +46,41 @@ std::shared_ptr<ResolverFactory> ServerSet::FindFactory(
 void ServerSet::OnAnswer(absl::StatusOr<Resolved> answer) {
   const absl::Status error =
       answer.ok() ? UseAnswer(*std::move(answer)) : answer.status();
-  if (!error.ok()) {
-    const bool may_pass = !absl::IsInvalidArgument(error);
-    const absl::Status before = std::exchange(
-        resolve_error_,
-        absl::Status(
-            may_pass ? absl::StatusCode::kUnavailable : error.code(),
-            absl::StrCat("no servers of ", target_, ": ", error.message())));
-    if (before != resolve_error_) {
-      base::Log::OfProcess().Write(
-          LogSeverity::kWarning,
-          absl::StrCat(resolve_error_.message(),
-                       entries_.empty() ? "" : "; those before are kept"));
-    }
-    // A resolver that could not be made does not look again by itself.
-    poller_.LowerTimer(
-        &resolve_timer_,
-        base::Now() + resolve_backoff_.Next(
-                          /*was_cheap=*/false, crowd_->LeastPause()));
-  } else {
+  if (error.ok()) {
     resolve_error_ = absl::OkStatus();
     resolve_backoff_.Reset();
+  } else {
+    OnResolveError(error);
   }
-  if (only_ == nullptr) {
-    Refresh();
-  } else if (observer_.AnyWaiting()) {
-    only_->Connect();
+  if (only_ == nullptr) return Refresh();
+  buffers_.Set(only_->buffer_source());
+  Publish();
+  const bool wanted = std::exchange(wanted_, false);
+  if (wanted || IsWaitedFor()) only_->Connect();
+}
+
+void ServerSet::OnResolveError(const absl::Status& why) {
+  const bool may_pass = !absl::IsInvalidArgument(why);
+  const absl::Status before = std::exchange(
+      resolve_error_,
+      absl::Status(
+          may_pass ? absl::StatusCode::kUnavailable : why.code(),
+          absl::StrCat("no servers of ", target_, ": ", why.message())));
+  if (before != resolve_error_) {
+    base::Log::OfProcess().Write(
+        LogSeverity::kWarning,
+        absl::StrCat(resolve_error_.message(),
+                     entries_.empty() ? "" : "; those before are kept"));
   }
+  if (!may_pass) return;
+  // A resolver that could not be made does not look again by itself.
+  poller_.LowerTimer(&resolve_timer_,
+                     base::Now() + resolve_backoff_.Next(/*was_cheap=*/false,
+                                                         crowd_->LeastPause()));
 }
 
 void ServerSet::OnResolveTimer() {
-  if (resolver_ != nullptr && !resolve_error_.ok() && IsWaitedFor()) {
-    resolver_->ResolveNow();
-  }
+  if (resolver_ != nullptr && !resolve_error_.ok()) resolver_->ResolveNow();
 }
 
 absl::Status ServerSet::UseAnswer(Resolved answer) {
@@ -83,24 +88,36 @@ absl::Status ServerSet::UseAnswer(Resolved answer) {
   if (servers.empty()) {
     return absl::UnavailableError("the resolver has found none");
   }
-  RemoveDuplicates(&servers);
+  Normalise(&servers);
   const absl::Status config = UseConfig(answer.service_config);
-  if (!config.ok() && entries_.empty()) return config;
+  if (!config.ok()) {
+    const std::string text =
+        absl::StrCat("the service config is wrong: ", config.message());
+    if (entries_.empty()) return absl::UnavailableError(text);
+    base::Log::OfProcess().Write(
+        LogSeverity::kWarning,
+        absl::StrCat(target_, ": ", text, "; the one before is kept"));
+  }
   if (balancer_ == nullptr) {
     UseOne(servers);
   } else {
     UseEach(std::move(servers));
   }
-  return config;
+  return absl::OkStatus();
 }
 
 absl::Status ServerSet::UseConfig(const std::string& given) {
   const std::string& json = given.empty() ? options_.service_config : given;
   if (json == config_json_) return absl::OkStatus();
-  ASSIGN_OR_RETURN(std::shared_ptr<const ServiceConfig> config,
-                   ServiceConfig::Parse(json));
-  ASSIGN_OR_RETURN(ChosenPolicy chosen,
-                   ChoosePolicy(config->policies(), options_.balancers, seed_));
+  std::shared_ptr<const ServiceConfig> config;
+  if (!json.empty()) {
+    ASSIGN_OR_RETURN(config, ServiceConfig::Parse(json));
+  }
+  ASSIGN_OR_RETURN(
+      ChosenPolicy chosen,
+      ChoosePolicy(config == nullptr ? std::vector<ServiceConfig::Policy>()
+                                     : config->policies(),
+                   options_.balancers, seed_));
   std::string policy = absl::StrCat(chosen.name, chosen.config);
   config_json_ = json;
   config_ = std::move(config);
@@ -155,7 +172,6 @@ void ServerSet::UseEach(std::vector<ServerAddress> servers) {
   // The balancer still has those that leave.
   ready_.clear();
   for (auto& [address, entry] : known) Remove(std::move(entry));
-  if (!awake_) return;
   for (const auto& entry : entries_) entry->subchannel.Connect();
 }
 

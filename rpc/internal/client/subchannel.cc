@@ -83,6 +83,9 @@ bool Subchannel::Keeps(const std::vector<std::string>& addresses) {
                 connections_.endpoint().target) == addresses.end()) {
     return false;
   }
+  if (state_ == ChannelState::kConnecting && addresses != addresses_) {
+    return false;
+  }
   addresses_ = addresses;
   return true;
 }

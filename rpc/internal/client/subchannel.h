@@ -78,8 +78,8 @@ class Subchannel final : private transport::ClientConnection::Observer {
   // REQUIRES: Shut() was called, and what was posted before that has run.
   ~Subchannel() = default;
 
-  // Whether connection() leads to one of `addresses`; or, without a connection,
-  // nothing, and the next attempt tries these.
+  // Has the next attempt try `addresses`. Returns false, and does nothing, if
+  // connection() leads to none of them, or an attempt to others is under way.
   bool Keeps(const std::vector<std::string>& addresses);
 
   ChannelState state() const {
@@ -102,6 +102,11 @@ class Subchannel final : private transport::ClientConnection::Observer {
     return state_ == ChannelState::kReady
                ? connections_.current()->buffer_source()
                : transport::BufferSource();
+  }
+
+  uint32_t open_calls() const {
+    ownership_.AssertHeld();
+    return connections_.open_calls();
   }
 
   // Returns the error for a call that can't wait for a connection; OK if it may

@@ -93,6 +93,11 @@ class SubchannelConnections {
     paths_.Look(base::Now());
     SetTimer();
   }
+  // The calls that are open on those that take calls.
+  uint32_t open_calls() const {
+    return current() == nullptr ? 0
+                                : current()->open_calls() + paths_.open_calls();
+  }
   // How many connections take calls.
   size_t ready() const { return current() == nullptr ? 0 : 1 + paths_.ready(); }
   // How current() goes.

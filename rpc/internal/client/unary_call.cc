@@ -117,6 +117,9 @@ void UnaryCall::WriteRequest(uint8_t* out) {
 void UnaryCall::OnResponse(const transport::CallResponse& response) {
   if (ABSL_PREDICT_FALSE(hedge != nullptr)) {
     if (!hedge->OnFirstResponse()) return;
+    if (response.unprocessed && hedge->MayResend()) {
+      return OnUnsent(absl::UnavailableError("the server is shutting down"));
+    }
   } else if (ABSL_PREDICT_FALSE(response.unprocessed) && MayTryAgain()) {
     return calls().TryAgain(this);
   }

@@ -72,7 +72,7 @@ class UnaryCall final : public OpenCall, private Hedge::Owner {
   // As the owner of its hedge.
   transport::ClientConnection* PickForHedge(absl::Status* why_not) override;
   bool HedgesAllowed(bool failed) override;
-  void WakeHedgeAt(absl::Time time) override;
+  bool WakeHedgeAt(absl::Time time) override;
   void PostHedge(transport::Task* task) override;
   void SettleHedge() override;
   void CancelFirst(const absl::Status& why) override;

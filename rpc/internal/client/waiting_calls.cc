@@ -16,13 +16,15 @@ bool OpenCalls::Configure(OpenCall* call) {
   if (config != configured_by_) {
     configured_by_ = config;
     method_configs_.clear();
-    retrying_.Configure(
-        config->throttling().has_value() ? &*config->throttling() : nullptr);
+    retrying_.Configure(config != nullptr && config->throttling().has_value()
+                            ? &*config->throttling()
+                            : nullptr);
   }
+  call->configured = true;
+  if (config == nullptr) return true;
   const auto [found, added] =
       method_configs_.try_emplace(call->request().method_id, nullptr);
   if (added) found->second = config->Find(call->method_name());
-  call->configured = true;
   return found->second == nullptr ||
          call->Configure(config, *found->second, poller_.Now());
 }
@@ -40,7 +42,7 @@ void OpenCalls::StartUnconnected(OpenCall* call) {
 
 bool OpenCalls::TryAgainLater(OpenCall* call, const absl::Status& status) {
   ownership_.AssertHeld();
-  if (!shut_.ok()) return false;
+  if (!shut_.ok() || call->state().cancelled()) return false;
   const std::optional<absl::Duration> pause = retrying_.Next(
       call->retry.get(), status, call->state().results().trailing_metadata);
   if (!pause.has_value()) return false;
@@ -60,11 +62,13 @@ void OpenCalls::Wake(OpenCall* call, absl::Time now) {
   }
 }
 
-void OpenCalls::WakeAt(OpenCall* call, absl::Time time) {
+bool OpenCalls::WakeAt(OpenCall* call, absl::Time time) {
   ownership_.AssertHeld();
   RemoveWake(call);
+  if (!shut_.ok()) return false;
   call->wake_time = std::min(time, call->deadline());
   retrying_.WakeAt(call, call->wake_time);
+  return true;
 }
 
 void OpenCalls::RemoveWake(OpenCall* call) {

@@ -1,15 +1,15 @@
 #include "rpc/internal/service/file_resolver.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,21 +70,39 @@ absl::StatusOr<ServerAddress> ReadServer(const JsonValue& value) {
   return server;
 }
 
+absl::Status CannotRead(const std::string& path, absl::string_view why) {
+  return absl::UnavailableError(absl::StrCat("cannot read ", path, ": ", why));
+}
+
+// A pipe would have the thread wait, and a device might never end.
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  const base::UniqueFd file(
+      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat facts;
+  if (!file.valid() || fstat(file.get(), &facts) != 0) {
+    return CannotRead(path, std::strerror(errno));
+  }
+  if (!S_ISREG(facts.st_mode)) return CannotRead(path, "not a regular file");
+  std::string text;
+  std::array<char, 65536> part;
+  for (;;) {
+    const ssize_t bytes = read(file.get(), part.data(), part.size());
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0) return CannotRead(path, std::strerror(errno));
+    if (bytes == 0) return text;
+    text.append(part.data(), static_cast<size_t>(bytes));
+    if (text.size() > kFileBytesMax) {
+      return CannotRead(
+          path, absl::StrCat("it has more than ", kFileBytesMax, " bytes"));
+    }
+  }
+}
+
 absl::StatusOr<Resolved> ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
-  }
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (text.size() > kFileBytesMax) {
-    return absl::UnavailableError(absl::StrCat(
-        path, " has ", text.size(), " bytes, more than ", kFileBytesMax));
-  }
+  ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   absl::StatusOr<Resolved> resolved = ParseServerFile(text);
   if (resolved.ok()) return resolved;
-  return absl::UnavailableError(
-      absl::StrCat(path, ": ", resolved.status().message()));
+  return CannotRead(path, resolved.status().message());
 }
 
 std::string FolderOf(const std::string& path) {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -141,6 +143,18 @@ TEST_F(FileResolverTest, TellsOfAFileThatIsWrong) {
   EXPECT_THAT(Await(""), HasSubstr("servers[0].weight is \"heavy\""));
   Write(path_, ListOf("b:1"));
   Await("b:1");
+}
+
+TEST_F(FileResolverTest, ReadsNothingButFiles) {
+  ASSERT_EQ(mkdir(path_.c_str(), 0700), 0);
+  {
+    const auto resolver = Follow();
+    EXPECT_THAT(Await(""), HasSubstr("not a regular file"));
+  }
+  ASSERT_EQ(rmdir(path_.c_str()), 0);
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  const auto resolver = Follow();
+  EXPECT_THAT(Await(""), HasSubstr("not a regular file"));
 }
 
 TEST_F(FileResolverTest, RefusesTargetsThatNameNoFile) {
