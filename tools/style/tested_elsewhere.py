@@ -11,6 +11,7 @@ _TRANSPORT_SHUTDOWN = "tests/transport/transport_shutdown_test.cc"
 _END_TO_END = "tests/integration/lifecycle_test.cc"
 _GENERIC = "tests/integration/generic_calls_test.cc"
 _HEDGING = "tests/integration/hedging_test.cc"
+_RESOLVERS = "tests/integration/resolvers_test.cc"
 _RETRIES = "tests/integration/retries_test.cc"
 _SERVICES = "tests/integration/services_test.cc"
 _STREAMING = "tests/integration/streaming_test.cc"
@@ -67,9 +68,9 @@ TESTED_ELSEWHERE = {
     "rpc/internal/client/hedging.cc": _HEDGING,
     "rpc/internal/client/retries.cc": _RETRIES,
     "rpc/internal/client/waiting_calls.cc": _RETRIES,
-    "rpc/internal/client/resolver_link.cc": _SERVICES,
+    "rpc/internal/client/resolver_link.cc": _RESOLVERS,
     "rpc/internal/client/server_set.cc": _SERVICES,
-    "rpc/internal/client/server_set_resolution.cc": _SERVICES,
+    "rpc/internal/client/server_set_resolution.cc": _RESOLVERS,
     "rpc/internal/service/json_value.cc":
         "rpc/internal/service/service_config_test.cc",
     "rpc/internal/service/ring_hash.cc":
