@@ -215,12 +215,15 @@ class BenchRun {
       return not_alike("without --verbs-count");
     }
     device = rpc_->device();
-    ASSIGN_OR_RETURN(base::SocketAddress address,
-                     base::SocketAddress::Parse(options_.target));
     for (const std::string& layer : options_.layers) {
       if (layer == "rpc") {
         layers_.push_back(rpc_);
-      } else if (layer == "verbs") {
+        continue;
+      }
+      // Only channels lead to services.
+      ASSIGN_OR_RETURN(base::SocketAddress address,
+                       base::SocketAddress::Parse(options_.target));
+      if (layer == "verbs") {
         address.set_port(static_cast<uint16_t>(server.verbs_port()));
         layers_.push_back(NewVerbsLayer(address, device, options_.events));
       } else {
