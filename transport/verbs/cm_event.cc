@@ -141,6 +141,9 @@ absl::Status CmEventStatus(const CmEvent& event, absl::string_view peer) {
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
     case RDMA_CM_EVENT_ESTABLISHED:
     case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+    // The address has moved to another interface of a bond, say. If that cuts
+    // the connection, the device gives up, or nobody answers the keepalive.
+    case RDMA_CM_EVENT_ADDR_CHANGE:
       return absl::OkStatus();
     case RDMA_CM_EVENT_ADDR_ERROR:
       return EventError("resolve_addr", peer, event.status);
@@ -159,8 +162,7 @@ absl::Status CmEventStatus(const CmEvent& event, absl::string_view peer) {
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       return absl::UnavailableError(
           absl::StrCat("connection with ", peer, ": the device was removed"));
-    // Multicast and address changes are no progress of a connection that this
-    // library makes.
+    // Multicast is no progress of a connection that this library makes.
     default:
       return absl::UnavailableError(absl::StrCat("connection with ", peer, ": ",
                                                  CmEventName(event.type),
