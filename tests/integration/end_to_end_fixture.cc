@@ -65,6 +65,13 @@ std::unique_ptr<EndToEndTest::Blocked> EndToEndTest::Block(
   return blocked;
 }
 
+void EchoCall::Start(EndToEnd::Stub* stub) {
+  stub->async()->Echo(&context, &request, &reply, [this](absl::Status ended) {
+    status = std::move(ended);
+    done.Done();
+  });
+}
+
 AsyncEcho::AsyncEcho(EndToEnd::Stub* stub, size_t bytes, size_t seed)
     : stub_(stub) {
   request_.set_payload(Pattern(bytes, seed));

@@ -110,6 +110,18 @@ class AsyncEcho {
   std::string problem_ = "never called back";
 };
 
+// An asynchronous echo whose parts the test sets and looks at.
+struct EchoCall {
+  void Start(EndToEnd::Stub* stub);
+
+  ClientContext context;
+  EchoRequest request;
+  EchoReply reply;
+  // For after done.Wait().
+  absl::Status status;
+  Countdown done{1};
+};
+
 // The program e2e_server, which lies beside the test.
 std::string EndToEndServerPath();
 

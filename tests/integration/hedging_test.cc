@@ -230,19 +230,13 @@ TEST_F(HedgingTest, CancellationsAndAnswersMayMeet) {
   const auto stub = NewStub("0.0002s");
   constexpr int kCalls = 200;
   for (int i = 0; i < kCalls; ++i) {
-    ClientContext context;
-    EchoRequest request;
-    EchoReply reply;
-    Countdown done(1);
-    absl::Status status;
-    stub->async()->Echo(&context, &request, &reply, [&](absl::Status ended) {
-      status = std::move(ended);
-      done.Done();
-    });
+    EchoCall call;
+    call.Start(stub.get());
     for (int turn = 0; turn < i; ++turn) std::this_thread::yield();
-    context.TryCancel();
-    done.Wait();
-    EXPECT_TRUE(status.ok() || absl::IsCancelled(status)) << status;
+    call.context.TryCancel();
+    call.done.Wait();
+    EXPECT_TRUE(call.status.ok() || absl::IsCancelled(call.status))
+        << call.status;
   }
 }
 
@@ -264,19 +258,12 @@ TEST_F(HedgingTest, ACancellationEndsAllAttempts) {
   const auto stub = NewStub("0.001s");
   for (Actor& actor : actors_) actor.Forget();
   AllDo(Actor::Hang);
-  ClientContext context;
-  EchoRequest request;
-  EchoReply reply;
-  Countdown done(1);
-  absl::Status status;
-  stub->async()->Echo(&context, &request, &reply, [&](absl::Status ended) {
-    status = std::move(ended);
-    done.Done();
-  });
+  EchoCall call;
+  call.Start(stub.get());
   while (attempts() < 3) std::this_thread::yield();
-  context.TryCancel();
-  done.Wait();
-  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  call.context.TryCancel();
+  call.done.Wait();
+  EXPECT_EQ(call.status.code(), absl::StatusCode::kCancelled);
   std::vector<std::string> previous;
   for (Actor& actor : actors_) {
     actor.AwaitCancelled(1);
@@ -301,28 +288,16 @@ TEST_F(HedgingTest, ManyCallsAtOnceEndOnceEach) {
                : Actor::Hang(context, reply);
   });
   constexpr int kCalls = 60;
-  struct OneCall {
-    ClientContext context;
-    EchoRequest request;
-    EchoReply reply;
-    absl::Status status;
-  };
-  std::vector<std::unique_ptr<OneCall>> calls;
-  Countdown done(kCalls);
+  std::vector<std::unique_ptr<EchoCall>> calls;
   for (int i = 0; i < kCalls; ++i) {
-    calls.push_back(std::make_unique<OneCall>());
-    OneCall& call = *calls.back();
-    call.request.set_payload(Pattern(i * 100, i));
-    stub->async()->Echo(&call.context, &call.request, &call.reply,
-                        [&](absl::Status ended) {
-                          call.status = std::move(ended);
-                          done.Done();
-                        });
+    calls.push_back(std::make_unique<EchoCall>());
+    calls.back()->request.set_payload(Pattern(i * 100, i));
+    calls.back()->Start(stub.get());
   }
-  done.Wait();
-  for (int i = 0; i < kCalls; ++i) {
-    EXPECT_EQ(calls[i]->status, absl::OkStatus());
-    EXPECT_EQ(calls[i]->reply.payload(), calls[i]->request.payload());
+  for (const auto& call : calls) {
+    call->done.Wait();
+    EXPECT_EQ(call->status, absl::OkStatus());
+    EXPECT_EQ(call->reply.payload(), call->request.payload());
   }
 }
 

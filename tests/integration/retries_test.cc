@@ -38,6 +38,8 @@ class Flaky final : public EndToEnd::Service {
         context->client_metadata().find("grpc-previous-rpc-attempts");
     previous_.push_back(
         previous == context->client_metadata().end() ? "" : previous->second);
+    attachments_.emplace_back(context->request_attachment().begin(),
+                              context->request_attachment().end());
     called_.NotifyAll();
     if (!pushback_.empty()) {
       context->AddTrailingMetadata("grpc-retry-pushback-ms", pushback_);
@@ -60,6 +62,11 @@ class Flaky final : public EndToEnd::Service {
     const base::MutexLock lock(mutex_);
     pushback_ = std::move(pushback);
   }
+  // The attachment of each attempt.
+  std::vector<std::string> attachments() {
+    const base::MutexLock lock(mutex_);
+    return attachments_;
+  }
   void AwaitCall() {
     const base::MutexLock lock(mutex_);
     while (previous_.empty()) called_.Wait(mutex_);
@@ -76,6 +83,7 @@ class Flaky final : public EndToEnd::Service {
   std::deque<absl::Status> statuses_ ABSL_GUARDED_BY(mutex_);
   std::string pushback_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> previous_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> attachments_ ABSL_GUARDED_BY(mutex_);
 };
 
 absl::Status Unavailable() { return absl::UnavailableError("not today"); }
@@ -155,17 +163,10 @@ TEST_F(RetriesTest, OtherStatusesEndTheCall) {
 TEST_F(RetriesTest, AnAsynchronousCallIsTriedAgainToo) {
   const auto stub = NewStub();
   service_.FailWith({Unavailable(), Unavailable()});
-  ClientContext context;
-  EchoRequest request;
-  EchoReply reply;
-  Countdown done(1);
-  absl::Status status;
-  stub->async()->Echo(&context, &request, &reply, [&](absl::Status ended) {
-    status = std::move(ended);
-    done.Done();
-  });
-  done.Wait();
-  EXPECT_EQ(status, absl::OkStatus());
+  EchoCall call;
+  call.Start(stub.get());
+  call.done.Wait();
+  EXPECT_EQ(call.status, absl::OkStatus());
   EXPECT_THAT(service_.previous(), ElementsAre("", "1", "2"));
 }
 
@@ -179,7 +180,7 @@ TEST_F(RetriesTest, AttachmentsGoWithEachAttempt) {
   EchoRequest request;
   EchoReply reply;
   EXPECT_EQ(stub->Echo(&context, request, &reply), absl::OkStatus());
-  EXPECT_THAT(service_.previous(), SizeIs(2));
+  EXPECT_EQ(service_.attachments(), std::vector<std::string>({sent, sent}));
 }
 
 TEST_F(RetriesTest, TheDeadlineIsThatOfAllAttempts) {
@@ -210,20 +211,12 @@ TEST_F(RetriesTest, ACallCanBeCancelledBetweenAttempts) {
 TEST_F(RetriesTest, AChannelThatEndsEndsThePauses) {
   auto stub = NewStub("3600s");
   service_.FailWith({Unavailable()});
-  ClientContext context;
-  EchoRequest request;
-  EchoReply reply;
-  Countdown done(1);
-  absl::Status status;
-  stub->async()->Echo(&context, &request, &reply, [&](absl::Status ended) {
-    status = std::move(ended);
-    done.Done();
-  });
+  EchoCall call;
+  call.Start(stub.get());
   service_.AwaitCall();
   stub.reset();
-  done.Wait();
-  EXPECT_THAT(status.code(), ::testing::AnyOf(absl::StatusCode::kCancelled,
-                                              absl::StatusCode::kUnavailable));
+  call.done.Wait();
+  EXPECT_EQ(call.status.code(), absl::StatusCode::kCancelled);
 }
 
 TEST_F(RetriesTest, AServerMayForbidFurtherAttempts) {

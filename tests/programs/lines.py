@@ -282,7 +282,7 @@ _OTHERS = [
 
 LINES = TOOLS + _RSOCKETS + _SEND + _WRITE + _READ + _ATOMIC + _OTHERS
 
-# What the software device and siw say to each other: see run_between. Titles,
+# Lines between the software device and siw: see run_between. Titles,
 # with the reasons by column why they do not apply.
 _BOTH_WAYS = (SOFT_CALLS_SIW, SIW_CALLS_SOFT)
 _BETWEEN = {

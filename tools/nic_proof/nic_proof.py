@@ -54,7 +54,7 @@ QUICK_FILTERS = {
 # see tests/programs/lines.py.
 PERFTEST_TRIES = 4
 CALLERS = (1, 32)
-# What the peers of tools/peer_bench say if no call began while they measured.
+# The words of tools/peer_bench if no call began while it measured.
 TOO_SHORT = "not one call began in --duration"
 LONGEST_MILLISECONDS = 60000
 ALWAYS = ("hosts", "counters before", "counters after")

@@ -64,7 +64,7 @@ LAYERS = {
     "rpc/support": ["proto", "transport/base", "transport", "rpc",
                     "rpc/internal/call"],
     "rpc/credentials": ["transport/base", "rpc"],
-    "rpc/internal/service": ["transport/base", "rpc"],
+    "rpc/internal/service": ["proto", "transport/base", "rpc"],
     "rpc/resolvers": ["transport/base", "rpc", "rpc/internal/service"],
     "rpc/services": ["proto", "transport/base", "rpc", "rpc/support"],
     "rpc/internal/codec": ["proto", "transport/base", "rpc"],

@@ -4,13 +4,11 @@
 #define VERBENA_RPC_INTERNAL_CLIENT_HEDGING_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -122,7 +120,7 @@ class Hedge {
     Attempt(Hedge* hedge, transport::ClientConnection* connection)
         : hedge_(*hedge), connection_(connection) {}
 
-    // Returns false, and the reason, if its head can't be written.
+    // Fails if its head can't be written.
     absl::Status Prepare(int previous);
     void Start() { connection_->Start(this); }
     void Cancel(const absl::Status& why) { connection_->Cancel(this, why); }

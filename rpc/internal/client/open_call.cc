@@ -18,6 +18,7 @@
 #include "transport/base/status_macros.h"
 
 namespace verbena::internal {
+
 // The counter costs less than the clock. CallSampler chooses which are timed.
 uint64_t OpenCall::BeginTiming(OpenCalls* calls) {
   return calls->sampler().IsNextTimed() ? base::CycleNow() : 0;

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "rpc/internal/client/poller_timer.h"
@@ -20,7 +19,6 @@
 #include "rpc/internal/service/retry_throttle.h"
 #include "rpc/internal/service/service_config.h"
 #include "rpc/metadata.h"
-#include "transport/polling/ownership.h"
 
 namespace verbena::internal {
 
@@ -48,11 +46,6 @@ class Retries {
           std::function<void(OpenCall*, absl::Time now)> wake);
   Retries(const Retries&) = delete;
   Retries& operator=(const Retries&) = delete;
-
-  // Another service config is in use.
-  void Configure(const RetryThrottling* throttling) {
-    throttle_.Configure(throttling);
-  }
 
   // An attempt of a call has ended with `status`, and `trailing` metadata.
   // Returns how long it pauses before the next one; nothing if there is none.

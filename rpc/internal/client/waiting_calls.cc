@@ -16,9 +16,10 @@ bool OpenCalls::Configure(OpenCall* call) {
   if (config != configured_by_) {
     configured_by_ = config;
     method_configs_.clear();
-    retrying_.Configure(config != nullptr && config->throttling().has_value()
-                            ? &*config->throttling()
-                            : nullptr);
+    retrying_.throttle().Configure(config != nullptr &&
+                                           config->throttling().has_value()
+                                       ? &*config->throttling()
+                                       : nullptr);
   }
   call->configured = true;
   if (config == nullptr) return true;

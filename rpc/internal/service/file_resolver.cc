@@ -27,18 +27,11 @@ namespace {
 // More than a list of a hundred thousand servers takes.
 constexpr size_t kFileBytesMax = size_t{64} << 20;
 
-absl::StatusOr<std::string> TextField(const JsonValue& object,
-                                      absl::string_view name) {
-  ASSIGN_OR_RETURN(const auto field, object.Field(name));
-  if (!field.has_value()) return std::string();
-  return field->String();
-}
-
 absl::StatusOr<Locality> ReadLocality(const JsonValue& object) {
   Locality locality;
-  ASSIGN_OR_RETURN(locality.region, TextField(object, "region"));
-  ASSIGN_OR_RETURN(locality.zone, TextField(object, "zone"));
-  ASSIGN_OR_RETURN(locality.sub_zone, TextField(object, "subZone"));
+  ASSIGN_OR_RETURN(locality.region, object.TextField("region"));
+  ASSIGN_OR_RETURN(locality.zone, object.TextField("zone"));
+  ASSIGN_OR_RETURN(locality.sub_zone, object.TextField("subZone"));
   return locality;
 }
 
@@ -48,7 +41,7 @@ absl::StatusOr<ServerAddress> ReadServer(const JsonValue& value) {
     server.address = *text;
     return server;
   }
-  ASSIGN_OR_RETURN(server.address, TextField(value, "address"));
+  ASSIGN_OR_RETURN(server.address, value.TextField("address"));
   if (server.address.empty()) {
     return value.MustBe("an address, or an object with an \"address\"");
   }
@@ -65,7 +58,7 @@ absl::StatusOr<ServerAddress> ReadServer(const JsonValue& value) {
   if (!attributes.has_value()) return server;
   ASSIGN_OR_RETURN(const std::vector<std::string> names, attributes->Names());
   for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(server.attributes[name], TextField(*attributes, name));
+    ASSIGN_OR_RETURN(server.attributes[name], attributes->TextField(name));
   }
   return server;
 }

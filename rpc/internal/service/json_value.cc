@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/json_util.h"
+#include "transport/base/status_macros.h"
 
 namespace verbena::internal {
 namespace {
@@ -54,6 +55,12 @@ absl::StatusOr<std::optional<JsonValue>> JsonValue::Field(
     return std::optional<JsonValue>();
   }
   return std::optional<JsonValue>(Child(found->second, name));
+}
+
+absl::StatusOr<std::string> JsonValue::TextField(absl::string_view name) const {
+  ASSIGN_OR_RETURN(const std::optional<JsonValue> field, Field(name));
+  if (!field.has_value()) return std::string();
+  return field->String();
 }
 
 absl::StatusOr<std::vector<std::string>> JsonValue::Names() const {

@@ -32,6 +32,8 @@ class JsonValue {
   // The field of an object; nothing if there is none, or if it is null. An
   // error if this is no object.
   absl::StatusOr<std::optional<JsonValue>> Field(absl::string_view name) const;
+  // The text of a field of an object; empty if there is no such field.
+  absl::StatusOr<std::string> TextField(absl::string_view name) const;
   // The elements of a list.
   absl::StatusOr<std::vector<JsonValue>> Elements() const;
   // The names of an object's fields.

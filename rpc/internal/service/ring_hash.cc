@@ -6,27 +6,16 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "proto/method_hash.h"
 
 namespace verbena::internal {
 namespace {
 
-// The last step of SplitMix64: every bit of `x` changes half of the result's.
-uint64_t Mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
+// The golden ratio as a part of 2^64: its multiples, cut to 64 bits, lie
+// evenly.
+constexpr uint64_t kGoldenStep = 0x9e3779b97f4a7c15;
 
 }  // namespace
-
-// FNV-1a, mixed: its own high bits change little with the last bytes of a text.
-uint64_t RingHash::Hash(absl::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  }
-  return Mix(hash);
-}
 
 // The points of a server do not depend on how many others there are, unless the
 // ring would be too large: else a server that leaves would move keys of others.
@@ -47,7 +36,7 @@ void RingHash::SetServers(absl::Span<Server* const> servers) {
         std::max(1, static_cast<int>(std::lround(address.weight * a_weight)));
     for (int index = 0; index < points; ++index) {
       ring_.push_back(
-          {Hash(absl::StrCat(address.address, "_", index)), position});
+          {MethodHash(absl::StrCat(address.address, "_", index)), position});
     }
   }
   std::sort(ring_.begin(), ring_.end(), [](const Point& a, const Point& b) {
@@ -57,8 +46,9 @@ void RingHash::SetServers(absl::Span<Server* const> servers) {
 
 size_t RingHash::Pick(const Call& call) {
   const auto found = call.metadata->find(options_.metadata_key);
-  const uint64_t hash =
-      found == call.metadata->end() ? Mix(++random_) : Hash(found->second);
+  const uint64_t hash = found == call.metadata->end()
+                            ? (anywhere_ += kGoldenStep)
+                            : MethodHash(found->second);
   const auto point = std::lower_bound(
       ring_.begin(), ring_.end(), hash,
       [](const Point& each, uint64_t wanted) { return each.hash < wanted; });

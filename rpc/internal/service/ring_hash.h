@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "rpc/balancer.h"
 
@@ -39,8 +38,6 @@ class RingHash final : public Balancer {
   void SetServers(absl::Span<Server* const> servers) override;
   size_t Pick(const Call& call) override;
 
-  static uint64_t Hash(absl::string_view text);
-
  private:
   struct Point {
     uint64_t hash;
@@ -49,7 +46,7 @@ class RingHash final : public Balancer {
 
   const Options options_;
   std::vector<Point> ring_;  // Sorted.
-  uint64_t random_ = 0;
+  uint64_t anywhere_ = 0;    // The place of the last call without a key.
 };
 
 }  // namespace verbena::internal

@@ -149,13 +149,6 @@ absl::StatusOr<MethodConfig> ReadMethod(const JsonValue& object) {
   return method;
 }
 
-absl::StatusOr<std::string> TextField(const JsonValue& object,
-                                      absl::string_view name) {
-  ASSIGN_OR_RETURN(const auto field, object.Field(name));
-  if (!field.has_value()) return std::string();
-  return field->String();
-}
-
 }  // namespace
 
 absl::Status ServiceConfigReader::ReadMethods(const JsonValue& list) {
@@ -173,8 +166,8 @@ absl::Status ServiceConfigReader::ReadMethods(const JsonValue& list) {
 absl::Status ServiceConfigReader::ReadNames(const JsonValue& list) {
   ASSIGN_OR_RETURN(const std::vector<JsonValue> elements, list.Elements());
   for (const JsonValue& element : elements) {
-    ASSIGN_OR_RETURN(const std::string service, TextField(element, "service"));
-    ASSIGN_OR_RETURN(const std::string method, TextField(element, "method"));
+    ASSIGN_OR_RETURN(const std::string service, element.TextField("service"));
+    ASSIGN_OR_RETURN(const std::string method, element.TextField("method"));
     if (service.empty() && !method.empty()) {
       return element.MustBe("an object with \"service\" beside \"method\"");
     }
@@ -223,7 +216,7 @@ absl::Status ServiceConfigReader::Read(const JsonValue& document) {
   if (methods.has_value()) RETURN_IF_ERROR(ReadMethods(*methods));
   ASSIGN_OR_RETURN(const auto policies, document.Field("loadBalancingConfig"));
   ASSIGN_OR_RETURN(const std::string policy,
-                   TextField(document, "loadBalancingPolicy"));
+                   document.TextField("loadBalancingPolicy"));
   if (policies.has_value()) {
     RETURN_IF_ERROR(ReadPolicies(*policies));
   } else if (!policy.empty()) {

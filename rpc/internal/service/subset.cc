@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "rpc/internal/service/ring_hash.h"
+#include "proto/method_hash.h"
 
 namespace verbena::internal {
 
@@ -14,7 +14,7 @@ void ChooseSubset(size_t size, uint64_t seed,
   std::vector<std::pair<uint64_t, size_t>> hashes;
   for (size_t i = 0; i < servers->size(); ++i) {
     hashes.emplace_back(
-        RingHash::Hash(absl::StrCat(seed, "_", (*servers)[i].address)), i);
+        MethodHash(absl::StrCat(seed, "_", (*servers)[i].address)), i);
   }
   std::nth_element(hashes.begin(), hashes.begin() + size, hashes.end());
   std::vector<ServerAddress> chosen;
