@@ -6,14 +6,18 @@
 #ifndef VERBENA_RPC_BALANCER_H_
 #define VERBENA_RPC_BALANCER_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "rpc/load_report.h"
 #include "rpc/metadata.h"
 #include "rpc/resolver.h"
 
@@ -31,15 +35,45 @@ class Balancer {
     virtual const ServerAddress& address() const = 0;
     // Calls that this channel has open there.
     virtual uint32_t open_calls() const = 0;
+    // Whether the server is on this host, and reached by shared memory.
+    virtual bool same_host() const { return false; }
+
+    // For ChannelMetrics: whether the balancer keeps calls away for a while,
+    // and the weight that it gives the server. Any thread may read.
+    void set_ejected(bool ejected) {
+      ejected_.store(ejected, std::memory_order_relaxed);
+    }
+    bool ejected() const { return ejected_.load(std::memory_order_relaxed); }
+    void set_load_weight(double weight) {
+      load_weight_.store(weight, std::memory_order_relaxed);
+    }
+    // 0: the balancer goes by ServerAddress::weight, or by no weight.
+    double load_weight() const {
+      return load_weight_.load(std::memory_order_relaxed);
+    }
 
    protected:
     ~Server() = default;
+
+   private:
+    std::atomic<bool> ejected_{false};
+    std::atomic<double> load_weight_{0};
   };
 
   // Facts of a call that has no server yet.
   struct Call {
     absl::string_view method;  // "helloworld.Greeter/SayHello"
     const Metadata* metadata;
+  };
+
+  // The end of a call, or of an attempt of one.
+  struct Result {
+    absl::StatusCode code = absl::StatusCode::kOk;
+    // When it ended, and how long it took.
+    absl::Time time = {};
+    absl::Duration latency = {};
+    // The load that the server has reported with it; null if it has not.
+    const LoadReport* load = nullptr;
   };
 
   virtual ~Balancer() = default;
@@ -52,6 +86,12 @@ class Balancer {
   // called if there are some. Part of each call: takes nanoseconds, and
   // allocates nothing.
   virtual size_t Pick(const Call& call) = 0;
+
+  // Whether OnResult() is called. Always the same.
+  virtual bool wants_results() const { return false; }
+  // A call has ended at the server at `position`. Not for calls that the caller
+  // has cancelled, or that no server has processed.
+  virtual void OnResult(size_t /*position*/, const Result& /*result*/) {}
 };
 
 // Makes the balancers of a policy. Thread-safe. May be shared by any number of

@@ -24,6 +24,16 @@ enum class Fabric {
   kTcp,   // TCP alone.
 };
 
+// The place of a server or a client, from the widest part to the narrowest.
+// Empty parts are unknown.
+struct Locality {
+  std::string region;
+  std::string zone;
+  std::string sub_zone;
+
+  friend bool operator==(const Locality&, const Locality&) = default;
+};
+
 // A value out of range makes every call on the channel fail with
 // INVALID_ARGUMENT, in words that name the field.
 struct ChannelOptions {
@@ -65,6 +75,11 @@ struct ChannelOptions {
   // a host, or if `device` names an RDMA device, there is always one
   // connection.
   int max_paths = 0;
+
+  // Connections to an address, from 1 to 64. Another one is opened when the
+  // others have as many calls open as they may (`max_concurrent_calls`, or the
+  // server's limit), and closed again some seconds after fewer would do.
+  int max_connections_per_address = 1;
 
   // The differentiated services code point (RFC 2474) of what the channel
   // sends, from 0 to 63: in the IP headers of RoCE and of TCP. -1: the
@@ -149,6 +164,11 @@ struct ChannelOptions {
   absl::Duration initial_backoff = absl::Milliseconds(50);
   absl::Duration max_backoff = absl::Seconds(5);
 
+  // A channel without open calls for so long closes its connections, and for
+  // twice as long at the latest. The next call connects anew. InfiniteDuration:
+  // never.
+  absl::Duration idle_timeout = absl::Minutes(30);
+
   // Whether all that a call sends travels with a CRC32C, both ways, and is
   // checked before anybody uses it: headers, metadata, messages, attachments.
   // Where bytes were damaged on their way the connection is dropped, and the
@@ -173,6 +193,9 @@ struct ChannelOptions {
   // while the channel lives. Each connection takes memory at both ends. 0: all.
   // With pick_first, which connects to one, this means nothing.
   int max_servers = 20;
+
+  // Where this process runs, for the policy `nearest`: see docs/services.md.
+  Locality locality;
 
   // Resolvers beside those of the schemes ipv4, ipv6 and file. One of those
   // schemes takes the library's place. None may be null.

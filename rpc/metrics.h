@@ -152,6 +152,17 @@ struct ChannelServerMetrics {
   // answers, the channel's target.
   std::string address = {};
   uint32_t weight = 1;
+  // The weight by the load that servers report; 0 while none counts.
+  double load_weight = 0;
+  // False if the server says that it is not, or does not answer, where the
+  // service config has a healthCheckConfig. Then it gets no calls.
+  bool healthy = true;
+  // An outlier, which gets no calls for a while.
+  bool ejected = false;
+  // With a policy that spreads calls, the attempts of calls there: all, and
+  // those that have not ended.
+  uint64_t calls = 0;
+  uint64_t open_calls = 0;
   ChannelState state = ChannelState::kIdle;
   bool connected = false;
   // The reason why the last attempt to connect failed; empty after another one.

@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "rpc/channel_options.h"
 
 namespace verbena {
 
@@ -30,16 +31,6 @@ struct Target {
 
   // The target as it was given to CreateChannel().
   std::string text = {};
-};
-
-// The place of a server, from the widest part to the narrowest. Empty parts are
-// unknown.
-struct Locality {
-  std::string region;
-  std::string zone;
-  std::string sub_zone;
-
-  friend bool operator==(const Locality&, const Locality&) = default;
 };
 
 // A server that a resolver has found.

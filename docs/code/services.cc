@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "rpc/load_report.h"
 #include "rpc/resolver.h"
 #include "rpc/resolvers/dns_resolver.h"
 #include "rpc/rpc.h"
@@ -33,6 +34,13 @@ std::shared_ptr<verbena::Channel> ToOrders() {
   options.service_config = R"({"loadBalancingConfig": [{"round_robin": {}}]})";
   auto channel = verbena::CreateChannel("my-registry:///orders", options);
   return channel;
+}
+
+void TellLoad(verbena::ServerContext* context) {
+  verbena::LoadReport load;
+  load.cpu_utilization = 0.7;
+  load.requests_per_second = 1200;
+  verbena::ReportLoad(load, context);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "rpc/metrics.h"
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/test_service.h"
 
@@ -108,6 +109,36 @@ TEST_F(ChannelsTest, ManyCallsOnFewChannelsAllEnd) {
     });
   }
   for (std::thread& user : users) user.join();
+}
+
+// The first channel has had its last call before the second one.
+TEST_F(ChannelsTest, OneWithoutCallsBecomesIdle) {
+  StartServer();
+  ChannelOptions options;
+  options.idle_timeout = absl::Milliseconds(20);
+  const auto with_call = NewChannel(options);
+  const auto without = NewChannel(options);
+  const auto stub = EndToEnd::NewStub(with_call);
+  ClientContext context;
+  absl::Status blocked;
+  std::thread thread(
+      [&] { blocked = CallBlock(stub.get(), &context, "idle"); });
+  service().AwaitBlocked("idle");
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(EchoProblem(*EndToEnd::NewStub(without), 10, i), "");
+    while (without->state() != ChannelState::kIdle) std::this_thread::yield();
+    EXPECT_EQ(with_call->state(), ChannelState::kReady);
+  }
+  service().Release("idle");
+  thread.join();
+  EXPECT_EQ(blocked, absl::OkStatus());
+  while (with_call->state() != ChannelState::kIdle) std::this_thread::yield();
+  const auto connected = [this] {
+    const auto devices = server().GetMetrics().pollers.devices;
+    return std::any_of(devices.begin(), devices.end(),
+                       [](const auto& device) { return device.open > 0; });
+  };
+  while (connected()) std::this_thread::yield();
 }
 
 // While it is being found out where the target is, and whether it listens.

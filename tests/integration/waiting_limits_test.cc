@@ -44,6 +44,26 @@ TEST_F(WaitingLimitsTest, ACallThatNeverLeftSaysWhichLimitKeptIt) {
   EXPECT_EQ(first->status, absl::OkStatus());
 }
 
+TEST_F(WaitingLimitsTest, CallsTakeAnotherConnectionWhereOneIsFull) {
+  StartServer();
+  ChannelOptions options;
+  options.max_concurrent_calls = 1;
+  options.max_connections_per_address = 2;
+  const std::shared_ptr<Channel> channel = NewChannel(options);
+  const auto stub = EndToEnd::NewStub(channel);
+  const std::unique_ptr<Blocked> first = Block(stub.get(), "first");
+  while (channel->GetMetrics().paths < 2) std::this_thread::yield();
+  const std::unique_ptr<Blocked> second = Block(stub.get(), "second");
+  service().AwaitBlocked("first");
+  service().AwaitBlocked("second");
+  service().Release("first");
+  service().Release("second");
+  for (const auto* each : {&first, &second}) {
+    (*each)->thread.join();
+    EXPECT_EQ((*each)->status, absl::OkStatus());
+  }
+}
+
 // Waits until `calls` have come to the server and have not ended there.
 bool AwaitOpen(const Server& server, uint64_t calls) {
   const absl::Time deadline = base::Now() + testing_support::kTestTimeout;

@@ -25,7 +25,8 @@ _LABEL = re.compile(r"^\s*(public|protected|private):")
 # The topics of the reference; topics.dox says what they are called.
 TOPICS = {
     "client": ["channel", "channel_options", "channel_state", "client_context",
-               "resolver", "balancer", "dns_resolver"],
+               "resolver", "balancer", "load_report",
+               "dns_resolver"],
     "server": ["server", "server_builder", "server_context", "server_status",
                "service"],
     "streams": ["client_stream", "server_stream", "stream"],

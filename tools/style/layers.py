@@ -73,7 +73,7 @@ LAYERS = {
     "rpc/internal/stream": ["transport/base", "transport/streams", "rpc",
                             "rpc/support", "rpc/internal/codec",
                             "rpc/internal/metrics"],
-    "rpc/internal/client": ["transport/base", "transport/verbs",
+    "rpc/internal/client": ["proto", "transport/base", "transport/verbs",
                             "transport/memory", "transport/polling",
                             "transport/streams", "transport/client",
                             "transport", "rpc", "rpc/support",

@@ -65,6 +65,8 @@ TESTED_ELSEWHERE = {
     "rpc/internal/client/open_calls.cc": _END_TO_END,
     "rpc/internal/client/configured_call.cc": _RETRIES,
     "rpc/internal/client/hedged_call.cc": _HEDGING,
+    "rpc/internal/client/health_watch.cc":
+        "tests/integration/fit_servers_test.cc",
     "rpc/internal/client/hedging.cc": _HEDGING,
     "rpc/internal/client/retries.cc": _RETRIES,
     "rpc/internal/client/waiting_calls.cc": _RETRIES,
@@ -75,7 +77,7 @@ TESTED_ELSEWHERE = {
         "rpc/internal/service/service_config_test.cc",
     "rpc/internal/service/ring_hash.cc":
         "rpc/internal/service/balancers_test.cc",
-    "rpc/internal/service/round_robin.cc":
+    "rpc/internal/service/balancer_options.cc":
         "rpc/internal/service/balancers_test.cc",
     "rpc/internal/client/paths.cc":
         "rpc/internal/client/subchannel_connections_test.cc",

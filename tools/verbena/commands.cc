@@ -309,6 +309,19 @@ int Ping(const Options& options, int count) {
 
 namespace {
 
+// The state of a server, in the words of PrintServers().
+absl::string_view ServerState(const ChannelServerMetrics& server) {
+  if (!server.connected) return ChannelStateName(server.state);
+  if (!server.healthy) return "NOT HEALTHY";
+  return server.ejected ? "EJECTED" : ChannelStateName(server.state);
+}
+
+std::string ServerWeight(const ChannelServerMetrics& server) {
+  return server.load_weight > 0
+             ? absl::StrFormat("%.4g by load", server.load_weight)
+             : absl::StrCat(server.weight);
+}
+
 void PrintServers(const Channel& channel) {
   const std::vector<ChannelServerMetrics> servers =
       channel.GetMetrics().servers;
@@ -318,8 +331,9 @@ void PrintServers(const Channel& channel) {
   }
   for (const auto& server : servers) {
     std::cout << absl::StrFormat(
-        "%-*s  weight %d  %-17s  %s\n", static_cast<int>(width), server.address,
-        server.weight, ChannelStateName(server.state),
+        "%-*s  %-17s  weight %s, %d calls, %d open  %s\n",
+        static_cast<int>(width), server.address, ServerState(server),
+        ServerWeight(server), server.calls, server.open_calls,
         server.connected ? absl::StrCat(server.fabric, " on ", server.device)
                          : server.error);
   }

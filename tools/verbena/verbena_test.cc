@@ -336,7 +336,7 @@ TEST_F(VerbenaTest, ShowsTheServersOfAService) {
       testing_support::RunToEnd({program, "channel", "file://" + path});
   EXPECT_EQ(ran.exit_code, 0) << ran.errors;
   EXPECT_THAT(ran.output, HasSubstr(target_));
-  EXPECT_THAT(ran.output, HasSubstr("weight 3  READY"));
+  EXPECT_THAT(ran.output, HasSubstr("READY              weight 3, "));
   EXPECT_THAT(ran.output, HasSubstr("no connection to 127.0.0.1:1"));
 }
 

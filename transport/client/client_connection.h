@@ -130,6 +130,11 @@ class ClientConnection final : private CmEventHandler {
     return calls_ == nullptr ? 0 : calls_->open_calls();
   }
 
+  // Whether the next call but one would wait for one of these to end.
+  bool nearly_full() const {
+    return calls_ != nullptr && calls_->nearly_full();
+  }
+
   // Registered memory, for attachments that go without a copy; plain memory
   // before there is any.
   BufferSource buffer_source() const {

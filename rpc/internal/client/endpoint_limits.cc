@@ -18,6 +18,8 @@ static_assert(kLongestMessageBytes <= transport::kMaxMessageBytes);
 
 // A channel looks at all its servers when one of them changes.
 constexpr int kMaxServers = 100'000;
+// With the most calls of a connection, a million calls at once.
+constexpr int kMaxConnectionsPerAddress = 64;
 
 absl::Status Invalid(absl::string_view field, absl::string_view value,
                      absl::string_view wanted) {
@@ -70,6 +72,12 @@ absl::Status Check(const ChannelOptions& options) {
     return Invalid("max_paths", absl::StrCat(options.max_paths),
                    absl::StrCat("from 0 to ", transport::kServerAddressesMax));
   }
+  if (options.max_connections_per_address < 1 ||
+      options.max_connections_per_address > kMaxConnectionsPerAddress) {
+    return Invalid("max_connections_per_address",
+                   absl::StrCat(options.max_connections_per_address),
+                   absl::StrCat("from 1 to ", kMaxConnectionsPerAddress));
+  }
   if (options.max_servers < 0 || options.max_servers > kMaxServers) {
     return Invalid("max_servers", absl::StrCat(options.max_servers),
                    absl::StrCat("from 0 to ", kMaxServers));
@@ -99,6 +107,7 @@ absl::Status Check(const ChannelOptions& options) {
                    "0 or more");
   }
   RETURN_IF_ERROR(CheckPositive("memory_idle_time", options.memory_idle_time));
+  RETURN_IF_ERROR(CheckPositive("idle_timeout", options.idle_timeout));
   RETURN_IF_ERROR(CheckPositive("connect_timeout", options.connect_timeout));
   RETURN_IF_ERROR(CheckPositive("initial_backoff", options.initial_backoff));
   RETURN_IF_ERROR(

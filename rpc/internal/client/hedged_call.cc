@@ -12,7 +12,7 @@
 
 namespace verbena::internal {
 
-transport::ClientConnection* UnaryCall::PickForHedge(absl::Status* why_not) {
+Picked UnaryCall::PickForHedge(absl::Status* why_not) {
   return calls().PickForHedge(this, why_not);
 }
 

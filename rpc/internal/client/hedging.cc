@@ -20,7 +20,7 @@ constexpr absl::Duration kNoServerPause = absl::Milliseconds(10);
 absl::Status Hedge::Attempt::Prepare(int previous) {
   request_ = hedge_.owner_.HedgedRequest();
   const absl::Status written = hedge_.owner_.WriteHedgeHead(
-      previous, connection_->wants_method_names(), &head_);
+      previous, picked_.connection->wants_method_names(), &head_);
   if (!written.ok()) return written;
   request_.metadata_bytes = 0;
   request_.long_metadata = {};
@@ -47,6 +47,7 @@ absl::Status Hedge::Attempt::OnInitialMetadata(
 // A good answer is the call's, and so is an error that the policy does not
 // name, or that no other attempt follows.
 void Hedge::Attempt::OnResponse(const transport::CallResponse& response) {
+  attempt_.EndWith(response);
   hedge_.Forget(this);
   if (hedge_.decided_) return;
   const absl::StatusCode code = KnownCode(response.code);
@@ -59,14 +60,17 @@ void Hedge::Attempt::OnResponse(const transport::CallResponse& response) {
     }
   }
   hedge_.decided_ = true;
-  hedge_.owner_.TakeHedgeResponse(connection_, initial_metadata_, response);
+  hedge_.owner_.TakeHedgeResponse(picked_.connection, initial_metadata_,
+                                  response);
 }
 
 void Hedge::Attempt::OnUnsent(const absl::Status& why) {
+  attempt_.EndUnsent();
   hedge_.OnAttemptFailed(this, why, Metadata(), /*unsent=*/true);
 }
 
 void Hedge::Attempt::OnFailed(const absl::Status& status) {
+  attempt_.EndWith(status.code());
   hedge_.OnAttemptFailed(this, status, Metadata(), /*unsent=*/false);
 }
 
@@ -94,12 +98,12 @@ void Hedge::OnTime(absl::Time now) {
   }
   if (open() && !owner_.HedgesAllowed(/*failed=*/false)) return;
   absl::Status why_not;
-  transport::ClientConnection* const connection = owner_.PickForHedge(&why_not);
-  if (connection == nullptr) {
+  const Picked picked = owner_.PickForHedge(&why_not);
+  if (picked.connection == nullptr) {
     if (!open() && !why_not.ok()) return Fail(why_not);
     return Schedule(now + kNoServerPause);
   }
-  auto attempt = std::make_unique<Attempt>(this, connection);
+  auto attempt = std::make_unique<Attempt>(this, picked);
   if (const absl::Status status = attempt->Prepare(begun_); !status.ok()) {
     if (!open()) Fail(status);
     return;

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "rpc/internal/client/picked_server.h"
 #include "rpc/internal/service/service_config.h"
 #include "rpc/metadata.h"
 #include "transport/client/client_call.h"
@@ -34,8 +35,7 @@ class Hedge {
    public:
     // A connection for a further attempt. Null: `*why_not` is not OK if the
     // call is not to wait for one.
-    virtual transport::ClientConnection* PickForHedge(
-        absl::Status* why_not) = 0;
+    virtual Picked PickForHedge(absl::Status* why_not) = 0;
     // Whether the failures of late allow a further attempt. `failed`: one has
     // just failed, and counts.
     virtual bool HedgesAllowed(bool failed) = 0;
@@ -117,13 +117,18 @@ class Hedge {
   // A further attempt.
   class Attempt final : public transport::ClientCall {
    public:
-    Attempt(Hedge* hedge, transport::ClientConnection* connection)
-        : hedge_(*hedge), connection_(connection) {}
+    Attempt(Hedge* hedge, const Picked& picked)
+        : hedge_(*hedge), picked_(picked) {}
 
     // Fails if its head can't be written.
     absl::Status Prepare(int previous);
-    void Start() { connection_->Start(this); }
-    void Cancel(const absl::Status& why) { connection_->Cancel(this, why); }
+    void Start() {
+      attempt_.Begin(picked_.server);
+      picked_.connection->Start(this);
+    }
+    void Cancel(const absl::Status& why) {
+      picked_.connection->Cancel(this, why);
+    }
 
     // As ClientCall.
     void WriteRequest(uint8_t* out) override;
@@ -134,7 +139,8 @@ class Hedge {
 
    private:
     Hedge& hedge_;
-    transport::ClientConnection* const connection_;
+    const Picked picked_;
+    PickedServer::Attempt attempt_;
     std::string head_;
     std::vector<uint8_t> initial_metadata_;
   };

@@ -164,11 +164,13 @@ absl::Status OpenCall::ReadError(const transport::CallResponse& response,
 // The server has never seen the REQUEST, so a second attempt cannot run the
 // call twice.
 void OpenCall::OnUnsent(const absl::Status& why) {
+  attempt.EndUnsent();
   if (ABSL_PREDICT_TRUE(hedge == nullptr)) return calls_->TryAgain(this);
   if (!hedge->OnFirstFailed(why, Metadata(), /*unsent=*/true)) Fail(why);
 }
 
 void OpenCall::OnFailed(const absl::Status& status) {
+  attempt.EndWith(status.code());
   if (!TryAgainAfter(status)) Fail(calls_->Explain(status));
 }
 

@@ -19,6 +19,7 @@
 #include "rpc/internal/call/client_call_state.h"
 #include "rpc/internal/client/hedging.h"
 #include "rpc/internal/client/interception.h"
+#include "rpc/internal/client/picked_server.h"
 #include "rpc/internal/client/retries.h"
 #include "rpc/internal/client/waiters.h"
 #include "rpc/internal/metrics/channel_methods.h"
@@ -133,6 +134,8 @@ class OpenCall : public transport::ClientCall,
 
   // The connection that has the call, once it is launched.
   transport::ClientConnection* connection = nullptr;
+  // The attempt that `connection` has.
+  PickedServer::Attempt attempt;
 
   // How the thread of a blocking unary call hears of its end; else null.
   Waiter* waiter = nullptr;

@@ -36,18 +36,20 @@ void OpenCalls::Route(OpenCall* call) {
   }
   // A draining or lost connection may still be there until its observer hears
   // of the change.
-  transport::ClientConnection* const connection = Pick(*call);
-  if (ABSL_PREDICT_FALSE(connection == nullptr || !connection->usable())) {
+  const Picked picked = Pick(*call);
+  if (ABSL_PREDICT_FALSE(picked.connection == nullptr ||
+                         !picked.connection->usable())) {
     return StartUnconnected(call);
   }
-  Launch(call, connection);
+  Launch(call, picked);
 }
 
-void OpenCalls::Launch(OpenCall* call,
-                       transport::ClientConnection* connection) {
+void OpenCalls::Launch(OpenCall* call, const Picked& picked) {
+  transport::ClientConnection* const connection = picked.connection;
   // All of the call is set before Start(), which may end the call from inside.
   call->stage = OpenCall::Stage::kLaunched;
   call->connection = connection;
+  call->attempt.Begin(picked.server);
   call->state().results().set_peer(connection->peer());
   // For each attempt anew: another server may want no names.
   call->SetSendsName(connection->wants_method_names());

@@ -82,8 +82,7 @@ class OpenCalls {
     retrying_.throttle().NoteSuccess();
   }
   // For the Hedge of a call: see Hedge::Owner.
-  transport::ClientConnection* PickForHedge(OpenCall* call,
-                                            absl::Status* why_not);
+  Picked PickForHedge(OpenCall* call, absl::Status* why_not);
   bool HedgesAllowed(bool failed);
   // Has a call woken at `time`, or at its deadline if that is earlier. Returns
   // false, and does nothing, after Shut().
@@ -160,8 +159,7 @@ class OpenCalls {
   void PostFromOutside(transport::Task* task) { poller_.PostFromOutside(task); }
 
  private:
-  transport::ClientConnection* Pick(const OpenCall& call)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_) {
+  Picked Pick(const OpenCall& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_) {
     return servers_.Pick(call.method_name(), call.state().options().metadata);
   }
   // Has the service config hold for the call. Returns false if that has ended
@@ -172,7 +170,7 @@ class OpenCalls {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   // Puts it on a connection, now or later, or ends it.
   void Route(OpenCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
-  void Launch(OpenCall* call, transport::ClientConnection* connection)
+  void Launch(OpenCall* call, const Picked& picked)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void StartUnconnected(OpenCall* call)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);

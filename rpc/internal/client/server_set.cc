@@ -5,8 +5,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "rpc/internal/codec/metadata_codec.h"
 #include "rpc/internal/service/balancers.h"
 #include "rpc/internal/service/target.h"
+#include "rpc/load_report.h"
 #include "transport/base/clock.h"
 
 namespace verbena::internal {
@@ -25,7 +27,51 @@ ServerSet::Entry::Entry(ServerAddress address, std::string name,
     : subchannel(std::move(name), std::move(addresses), set->options_,
                  set->endpoint_, &set->poller_, set->crowd_, &set->counters_,
                  set),
+      set_(*set),
       address_(std::move(address)) {}
+
+void ServerSet::Entry::OnResult(absl::StatusCode code, absl::Time begun,
+                                absl::Span<const uint8_t> trailing) {
+  set_.ownership_.AssertHeld();
+  Balancer::Result result{.code = code, .time = base::Now()};
+  result.latency = result.time - begun;
+  absl::StatusOr<LoadReport> load = absl::NotFoundError("");
+  if (!trailing.empty()) {
+    Metadata metadata;
+    ParseMetadata(trailing, &metadata).IgnoreError();
+    const auto found = metadata.find(kLoadReportKey);
+    if (found != metadata.end()) load = ReadLoadReport(found->second);
+  }
+  if (load.ok()) result.load = &*load;
+  set_.balancer_->OnResult(*position_, result);
+}
+
+void ServerSet::Entry::WatchHealth(const std::optional<std::string>& service) {
+  if (health_ != nullptr && health_->service() != service) EndWatch();
+  if (!service.has_value()) return;
+  if (health_ == nullptr) {
+    health_ =
+        std::make_unique<HealthWatch>(&set_.poller_, address_.address, *service,
+                                      [this] { set_.refresh_.Post(); });
+  }
+  health_->Follow(subchannel.state() == ChannelState::kReady
+                      ? subchannel.current()
+                      : nullptr);
+}
+
+void ServerSet::Entry::EndWatch() {
+  if (health_ == nullptr) return;
+  health_->Follow(nullptr);
+  health_ = nullptr;
+}
+
+absl::Status ServerSet::Entry::error() const {
+  if (health_ != nullptr && subchannel.state() == ChannelState::kReady) {
+    return health_->known() ? health_->status() : absl::OkStatus();
+  }
+  return subchannel.server_leaves() ? absl::OkStatus()
+                                    : subchannel.connect_error();
+}
 
 void ServerSet::Later::Post() {
   if (posted_.exchange(true, std::memory_order_acq_rel)) return;
@@ -57,6 +103,10 @@ ServerSet::ServerSet(std::string target, const ChannelOptions& options,
         ownership_.AssertHeld();
         OnResolveTimer();
       }),
+      idle_timer_([this](absl::Time /*now*/) {
+        ownership_.AssertHeld();
+        OnIdleTimer();
+      }),
       resolve_backoff_(options.initial_backoff, options.max_backoff, seed_),
       refusal_(endpoint.status()) {
   if (refusal_.ok()) refusal_ = UseConfig("");
@@ -68,9 +118,7 @@ ServerSet::ServerSet(std::string target, const ChannelOptions& options,
     refusal_.Update(NoResolver(*parsed_));
   }
   balancer_ = nullptr;
-  Add(std::make_unique<Entry>(ServerAddress{.address = target_}, target_,
-                              std::vector<std::string>{target_}, this));
-  only_ = &entries_.front()->subchannel;
+  AddOnly({target_});
 }
 
 ServerSet::~ServerSet() = default;
@@ -127,6 +175,9 @@ bool ServerSet::IsWaitedFor() const {
 void ServerSet::Connect() {
   ownership_.AssertHeld();
   if (!refusal_.ok()) return;
+  if (options_.idle_timeout != absl::InfiniteDuration()) {
+    poller_.LowerTimer(&idle_timer_, base::Now() + options_.idle_timeout);
+  }
   if (only_ != nullptr) return only_->Connect();
   wanted_ = true;
   if (resolver_ != nullptr) return;
@@ -135,6 +186,27 @@ void ServerSet::Connect() {
                                    ownership_.AssertHeld();
                                    OnAnswer(std::move(answer));
                                  });
+  Publish();
+}
+
+bool ServerSet::AnyOpenCalls() const {
+  if (only_ != nullptr) return only_->open_calls() > 0;
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const auto& entry) { return entry->open_calls() > 0; });
+}
+
+// Then everything is as it was before the first call.
+void ServerSet::OnIdleTimer() {
+  if (!refusal_.ok()) return;
+  if (std::exchange(used_, false) || AnyOpenCalls() || IsWaitedFor()) {
+    return poller_.LowerTimer(&idle_timer_,
+                              base::Now() + options_.idle_timeout);
+  }
+  if (resolver_ != nullptr) std::exchange(resolver_, nullptr)->Close();
+  poller_.CancelTimer(&resolve_timer_);
+  RemoveAll();
+  if (factory_ == nullptr) AddOnly({target_});
+  buffers_.Set(transport::BufferSource());
   Publish();
 }
 
@@ -151,8 +223,7 @@ absl::Status ServerSet::connect_error() const {
   ownership_.AssertHeld();
   if (only_ != nullptr) return only_->connect_error();
   for (const auto& entry : entries_) {
-    const absl::Status& error = entry->subchannel.connect_error();
-    if (!error.ok()) return error;
+    if (absl::Status error = entry->error(); !error.ok()) return error;
   }
   return resolve_error_;
 }
@@ -162,43 +233,62 @@ absl::Status ServerSet::AllFailed() const {
   if (entries_.empty()) return resolve_error_;
   absl::Status failure;
   for (const auto& entry : entries_) {
-    const Subchannel& subchannel = entry->subchannel;
-    const absl::Status& error = subchannel.connect_error();
-    if (error.ok() || subchannel.server_leaves()) return absl::OkStatus();
+    const absl::Status error = entry->error();
+    if (error.ok()) return error;
     if (failure.ok() || absl::IsUnavailable(error)) failure = error;
   }
   return failure;
 }
 
 // The balancer's choice may have been lost a moment ago: then the next one.
-ServerSet::ClientConnection* ServerSet::PickAmong(const Balancer::Call& call) {
+Picked ServerSet::PickAmong(const Balancer::Call& call) {
   const size_t count = ready_.size();
-  if (count == 0) return nullptr;
+  if (count == 0) return {};
   size_t position = balancer_->Pick(call);
   for (size_t tried = 0; tried < count; ++tried, ++position) {
     if (position >= count) position = 0;
-    ClientConnection* const connection =
-        ready_[position]->subchannel.connection();
-    if (connection != nullptr && connection->usable()) return connection;
+    Entry* const entry = ready_[position];
+    ClientConnection* const connection = entry->subchannel.connection();
+    if (connection != nullptr && connection->usable()) {
+      return {connection, entry};
+    }
   }
-  return nullptr;
+  return {};
+}
+
+// A server that is left out hears of no results: its balancer may be gone.
+void ServerSet::ClearReady() {
+  for (Entry* entry : ready_) entry->set_position(std::nullopt, false);
+  ready_.clear();
+}
+
+void ServerSet::SetReady(std::vector<Entry*> ready) {
+  ClearReady();
+  ready_ = std::move(ready);
+  if (balancer_ == nullptr) return;
+  for (size_t i = 0; i < ready_.size(); ++i) {
+    ready_[i]->set_position(i, balancer_->wants_results());
+  }
+  balancer_->SetServers(
+      std::vector<Balancer::Server*>(ready_.begin(), ready_.end()));
 }
 
 void ServerSet::Refresh() {
   ownership_.AssertHeld();
   if (!refusal_.ok() || only_ != nullptr) return;
   std::vector<Entry*> ready;
+  std::optional<std::string> health_service;
+  if (config_ != nullptr) health_service = config_->health_service();
   for (const auto& entry : entries_) {
-    if (entry->subchannel.state() == ChannelState::kReady) {
-      ready.push_back(entry.get());
-    }
+    entry->WatchHealth(health_service);
+    if (entry->ready()) ready.push_back(entry.get());
+    const bool unhealthy =
+        !entry->ready() && entry->subchannel.state() == ChannelState::kReady;
+    const base::MutexLock lock(mutex_);
+    entry->healthy = !unhealthy;
   }
   // Addresses may have other weights although the servers are the same.
-  ready_ = std::move(ready);
-  if (balancer_ != nullptr) {
-    balancer_->SetServers(
-        std::vector<Balancer::Server*>(ready_.begin(), ready_.end()));
-  }
+  SetReady(std::move(ready));
   buffers_.Set(ready_.empty() ? transport::BufferSource()
                               : ready_.front()->subchannel.buffer_source());
   Publish();
@@ -234,8 +324,12 @@ void ServerSet::Shut(const absl::Status& status) {
   }
   if (resolver_ != nullptr) std::exchange(resolver_, nullptr)->Close();
   poller_.CancelTimer(&resolve_timer_);
-  ready_.clear();
-  for (const auto& entry : entries_) entry->subchannel.Shut();
+  poller_.CancelTimer(&idle_timer_);
+  ClearReady();
+  for (const auto& entry : entries_) {
+    entry->EndWatch();
+    entry->subchannel.Shut();
+  }
   for (const auto& entry : leaving_) entry->subchannel.Shut();
   buffers_.Set(transport::BufferSource());
   Publish();
@@ -262,6 +356,12 @@ void ServerSet::Describe(ChannelMetrics* metrics) const {
     metrics->servers.push_back(entry->subchannel.Describe());
     ChannelServerMetrics& server = metrics->servers.back();
     server.weight = entry->address().weight;
+    server.load_weight = entry->load_weight();
+    server.ejected = entry->ejected();
+    server.healthy = entry->healthy;
+    const uint64_t ended = entry->ended();
+    server.calls = entry->begun();
+    server.open_calls = server.calls - ended;
     metrics->paths += server.paths;
     if (!server.connected || metrics->connected) continue;
     metrics->connected = true;

@@ -22,6 +22,8 @@
 #include "rpc/channel_options.h"
 #include "rpc/channel_state.h"
 #include "rpc/internal/client/backoff.h"
+#include "rpc/internal/client/health_watch.h"
+#include "rpc/internal/client/picked_server.h"
 #include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/resolver_link.h"
 #include "rpc/internal/client/shared_buffer_source.h"
@@ -95,9 +97,10 @@ class ServerSet final : private Subchannel::Owner {
 
   // Returns the connection for a call; null if no server is connected. Calls
   // may be started only if it is usable().
-  ClientConnection* Pick(const char* method, const Metadata& metadata) {
+  Picked Pick(const char* method, const Metadata& metadata) {
     ownership_.AssertHeld();
-    return only_ != nullptr ? only_->connection()
+    used_ = true;
+    return only_ != nullptr ? Picked{only_->connection()}
                             : PickAmong({method, &metadata});
   }
 
@@ -120,19 +123,48 @@ class ServerSet final : private Subchannel::Owner {
 
  private:
   // A server, or the only subchannel of pick_first.
-  class Entry final : public Balancer::Server {
+  class Entry final : public Balancer::Server, public PickedServer {
    public:
     Entry(ServerAddress address, std::string name,
           std::vector<std::string> addresses, ServerSet* set);
 
     const ServerAddress& address() const override { return address_; }
-    uint32_t open_calls() const override { return subchannel.open_calls(); }
+    uint32_t open_calls() const override {
+      return static_cast<uint32_t>(begun() - ended());
+    }
+    bool same_host() const override { return subchannel.same_host(); }
     void set_address(ServerAddress address) { address_ = std::move(address); }
+    // Its position in ready_; nothing if it is not there, and the balancer does
+    // not know it.
+    void set_position(std::optional<size_t> position, bool wants_results) {
+      position_ = position;
+      set_wants_results(position.has_value() && wants_results);
+    }
+
+    // Has the server asked about `service` while it is connected, or about
+    // nothing.
+    void WatchHealth(const std::optional<std::string>& service);
+    void EndWatch();
+    // Whether it may have calls.
+    bool ready() const {
+      return subchannel.state() == ChannelState::kReady &&
+             (health_ == nullptr || health_->status().ok());
+    }
+    // Why it may not; OK if that is not known yet.
+    absl::Status error() const;
 
     Subchannel subchannel;
+    // For Describe(), under mutex_.
+    bool healthy = true;
 
    private:
+    void OnResult(absl::StatusCode code, absl::Time begun,
+                  absl::Span<const uint8_t> trailing) override;
+
+    ServerSet& set_;
     ServerAddress address_;
+    std::unique_ptr<HealthWatch> health_;  // Null if nobody asks.
+    std::optional<size_t> position_;
   };
   using Entries = std::vector<std::unique_ptr<Entry>>;
 
@@ -162,6 +194,9 @@ class ServerSet final : private Subchannel::Owner {
       const std::string& scheme, const ChannelOptions& options);
   // Looks for the servers again after a failure.
   void OnResolveTimer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  // Closes all connections if there were no calls for long enough.
+  void OnIdleTimer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  bool AnyOpenCalls() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   bool IsWaitedFor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void OnAnswer(absl::StatusOr<Resolved> answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
@@ -171,6 +206,9 @@ class ServerSet final : private Subchannel::Owner {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   // Takes the service config `json` into use, and its policy.
   absl::Status UseConfig(const std::string& json)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  // Has one subchannel, which all calls take.
+  void AddOnly(std::vector<std::string> addresses)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void UseOne(const std::vector<ServerAddress>& servers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
@@ -182,9 +220,15 @@ class ServerSet final : private Subchannel::Owner {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void RemoveAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
 
-  ClientConnection* PickAmong(const Balancer::Call& call)
+  Picked PickAmong(const Balancer::Call& call)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
-  // Tells the balancer, and the observer, which servers are connected.
+  // From now on calls go to none, and nobody hears of results, until
+  // SetReady().
+  void ClearReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  // From now on the balancer knows the servers of `ready`.
+  void SetReady(std::vector<Entry*> ready)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  // Tells the balancer, and the observer, which servers may have calls.
   void Refresh();
   // Destroys what was removed.
   void Reap();
@@ -209,9 +253,12 @@ class ServerSet final : private Subchannel::Owner {
   Later reap_{this, &ServerSet::Reap};
   // The end of the pause after a lookup that has failed.
   PollerTimer resolve_timer_;
+  PollerTimer idle_timer_;  // Set while the channel is not idle.
 
   // The subchannel that all calls take; null if there are several, or none.
   Subchannel* only_ ABSL_GUARDED_BY(ownership_) = nullptr;
+  // There was a call since idle_timer_ was set.
+  bool used_ ABSL_GUARDED_BY(ownership_) = false;
   std::unique_ptr<Balancer> balancer_ ABSL_GUARDED_BY(ownership_);
   // Those that the balancer knows.
   std::vector<Entry*> ready_ ABSL_GUARDED_BY(ownership_);

@@ -117,7 +117,7 @@ absl::Status ServerSet::UseConfig(const std::string& given) {
       ChosenPolicy chosen,
       ChoosePolicy(config == nullptr ? std::vector<ServiceConfig::Policy>()
                                      : config->policies(),
-                   options_.balancers, seed_));
+                   {options_.balancers, seed_, options_.locality}));
   std::string policy = absl::StrCat(chosen.name, chosen.config);
   config_json_ = json;
   config_ = std::move(config);
@@ -125,6 +125,7 @@ absl::Status ServerSet::UseConfig(const std::string& given) {
   policy_ = std::move(policy);
   // Either one subchannel has all addresses, or each has one.
   if ((balancer_ == nullptr) != (chosen.balancer == nullptr)) RemoveAll();
+  ClearReady();
   balancer_ = std::move(chosen.balancer);
   return absl::OkStatus();
 }
@@ -136,6 +137,10 @@ void ServerSet::UseOne(const std::vector<ServerAddress>& servers) {
   }
   if (only_ != nullptr && only_->Keeps(addresses)) return;
   RemoveAll();
+  AddOnly(std::move(addresses));
+}
+
+void ServerSet::AddOnly(std::vector<std::string> addresses) {
   Add(std::make_unique<Entry>(ServerAddress{.address = target_}, target_,
                               std::move(addresses), this));
   only_ = &entries_.front()->subchannel;
@@ -169,8 +174,8 @@ void ServerSet::UseEach(std::vector<ServerAddress> servers) {
       }
     }
   }
-  // The balancer still has those that leave.
-  ready_.clear();
+  // The balancer still has those that leave, until Refresh().
+  ClearReady();
   for (auto& [address, entry] : known) Remove(std::move(entry));
   for (const auto& entry : entries_) entry->subchannel.Connect();
 }
@@ -183,13 +188,14 @@ void ServerSet::RemoveAll() {
     entries_.clear();
   }
   only_ = nullptr;
-  ready_.clear();
+  ClearReady();
   for (auto& entry : all) Remove(std::move(entry));
 }
 
 // Its calls go on.
 void ServerSet::Remove(std::unique_ptr<Entry> entry) {
   Subchannel& subchannel = entry->subchannel;
+  entry->EndWatch();
   leaving_.push_back(std::move(entry));
   subchannel.Drain();
 }

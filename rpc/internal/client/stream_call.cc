@@ -89,6 +89,7 @@ absl::Status StreamCall::TakeFinalStatus() {
 void StreamCall::WriteRequest(uint8_t* out) { WriteHead(out); }
 
 void StreamCall::OnResponse(const transport::CallResponse& response) {
+  attempt.EndWith(response);
   if (TakeTrailer(response)) End();
 }
 

@@ -71,7 +71,7 @@ Subchannel::Subchannel(std::string name, std::vector<std::string> addresses,
             ownership_.AssertHeld();
             LookAtConnections();
           },
-          delays_),
+          delays_, static_cast<size_t>(options.max_connections_per_address)),
       failures_{.backoff = Backoff(options.initial_backoff, options.max_backoff,
                                    poller->NewSeed())},
       watched_{.address = name_} {}

@@ -91,9 +91,15 @@ class Subchannel final : private transport::ClientConnection::Observer {
 
   // The connection for the next call; null unless connected. Calls may be
   // started only if it is usable().
-  ClientConnection* connection() const {
+  ClientConnection* connection() {
     ownership_.AssertHeld();
     return connections_.Pick();
+  }
+
+  // The first connection; null unless connected.
+  ClientConnection* current() const {
+    ownership_.AssertHeld();
+    return connections_.current();
   }
 
   // The memory of the first connection; of none if there is no connection.
@@ -102,6 +108,13 @@ class Subchannel final : private transport::ClientConnection::Observer {
     return state_ == ChannelState::kReady
                ? connections_.current()->buffer_source()
                : transport::BufferSource();
+  }
+
+  // Whether connection() goes by shared memory of this host.
+  bool same_host() const {
+    ownership_.AssertHeld();
+    return connections_.current() != nullptr &&
+           connections_.endpoint().is_cheap && !connections_.endpoint().is_rdma;
   }
 
   uint32_t open_calls() const {

@@ -20,12 +20,13 @@ constexpr absl::Duration kDrainInterval = absl::Milliseconds(100);
 SubchannelConnections::SubchannelConnections(
     SharedPoller* poller, const transport::EndpointOptions& options,
     ClientConnection::Observer* observer, std::function<void()> on_change,
-    const Delays& delays)
+    const Delays& delays, size_t max_per_address)
     : poller_(*poller),
       options_(options),
       observer_(observer),
       on_change_(std::move(on_change)),
       delays_(delays),
+      max_per_address_(max_per_address),
       timer_([this](absl::Time now) { OnTime(now); }),
       paths_(
           poller, options, observer,
@@ -72,6 +73,37 @@ void SubchannelConnections::KeepRdma(std::vector<Endpoint>* endpoints) {
   if (!same) rdma_.reset();
 }
 
+void SubchannelConnections::UsePaths() {
+  std::vector<Endpoint> endpoints = further_;
+  endpoints.insert(endpoints.end(), extra_, endpoint());
+  paths_.Use(server_, endpoints);
+  paths_.Look(base::Now());
+  SetTimer();
+}
+
+// Opens the next one only when all that are wanted take calls.
+void SubchannelConnections::Grow() {
+  if (1 + extra_ >= max_per_address_ ||
+      paths_.ready() < further_.size() + extra_) {
+    return;
+  }
+  if (server_.empty()) server_ = current()->server_addresses().server;
+  ++extra_;
+  next_shrink_ = base::Now() + delays_.shrink;
+  UsePaths();
+}
+
+// Closes one if the others would not be more than half full.
+void SubchannelConnections::Shrink(absl::Time now) {
+  next_shrink_ = now + delays_.shrink;
+  if (current() == nullptr ||
+      open_calls() * 2 > paths_.ready() * options_.max_open_calls) {
+    return;
+  }
+  if (--extra_ == 0) next_shrink_ = absl::InfiniteFuture();
+  UsePaths();
+}
+
 // The endpoint leaves the list before it is tried. The one behind it is tried
 // after a while, even if this one has not failed by then.
 void SubchannelConnections::StartNext() {
@@ -116,7 +148,7 @@ SubchannelConnections::Change SubchannelConnections::LookAtCurrent() {
     std::tie(current_.connection, current_.endpoint) = paths_.Take();
     return Change::kReplaced;
   }
-  paths_.Clear();
+  ClearPaths();
   CloseTries();
   next_recheck_ = absl::InfiniteFuture();
   return Change::kLost;
@@ -154,7 +186,7 @@ SubchannelConnections::Change SubchannelConnections::LookAtTries() {
 // All others are of no use any more.
 void SubchannelConnections::Take(Try ready) {
   if (current() != nullptr) Retire(std::move(current_.connection));
-  paths_.Clear();
+  ClearPaths();
   // The endpoint over RDMA that belongs to this one, tried or not.
   if (attempt_.has_value()) {
     for (const Endpoint& each : attempt_->rdma) {
@@ -219,7 +251,16 @@ void SubchannelConnections::ReapDraining() {
   });
 }
 
+void SubchannelConnections::ClearPaths() {
+  server_.clear();
+  further_.clear();
+  extra_ = 0;
+  next_shrink_ = absl::InfiniteFuture();
+  paths_.Clear();
+}
+
 void SubchannelConnections::OnTime(absl::Time now) {
+  if (now >= next_shrink_) Shrink(now);
   if (attempt_.has_value() && now >= attempt_->next_try) StartNext();
   if (now >= next_recheck_) {
     next_recheck_ = absl::InfiniteFuture();
@@ -230,7 +271,7 @@ void SubchannelConnections::OnTime(absl::Time now) {
 }
 
 void SubchannelConnections::SetTimer() {
-  absl::Time due = std::min(next_recheck_, paths_.next_try());
+  absl::Time due = std::min({next_recheck_, next_shrink_, paths_.next_try()});
   if (attempt_.has_value()) due = std::min(due, attempt_->next_try);
   const bool drains =
       std::any_of(draining_.begin(), draining_.end(),
@@ -253,7 +294,7 @@ void SubchannelConnections::Drain() {
   attempt_.reset();
   next_recheck_ = absl::InfiniteFuture();
   CloseTries();
-  paths_.Clear();
+  ClearPaths();
   if (current() != nullptr) Retire(std::move(current_.connection));
   SetTimer();
 }
@@ -263,7 +304,7 @@ void SubchannelConnections::CloseAll() {
   attempt_.reset();
   next_recheck_ = absl::InfiniteFuture();
   if (current() != nullptr) Close(std::move(current_.connection));
-  paths_.Clear();
+  ClearPaths();
   CloseTries();
   for (auto& drained : draining_) Close(std::move(drained));
   draining_.clear();

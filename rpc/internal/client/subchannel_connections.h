@@ -3,6 +3,7 @@
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_SUBCHANNEL_CONNECTIONS_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_SUBCHANNEL_CONNECTIONS_H_
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "rpc/internal/client/paths.h"
@@ -35,8 +37,8 @@ namespace verbena::internal {
 // that is ready, the old one is closed after its last call.
 //
 // Beside the one that takes calls there may be others to further addresses of
-// the same server, which share its calls: see Paths. If the first is lost, one
-// of them takes its place.
+// the same server, or to the same one, which share its calls: see Paths. If the
+// first is lost, one of them takes its place.
 //
 // All functions REQUIRE the poller's ownership. `observer` is told as
 // ClientConnection::Observer has it, and is to call Look() then; `on_change` is
@@ -54,6 +56,8 @@ class SubchannelConnections {
     // For so long after RDMA has failed TCP is tried at once, and so often RDMA
     // and paths that have failed are tried again.
     absl::Duration recheck = absl::Seconds(10);
+    // So often it is looked whether fewer connections to the address would do.
+    absl::Duration shrink = absl::Seconds(5);
   };
 
   // The result of a look at all connections.
@@ -74,7 +78,8 @@ class SubchannelConnections {
   SubchannelConnections(SharedPoller* poller,
                         const transport::EndpointOptions& options,
                         ClientConnection::Observer* observer,
-                        std::function<void()> on_change, const Delays& delays);
+                        std::function<void()> on_change, const Delays& delays,
+                        size_t max_per_address = 1);
   SubchannelConnections(const SubchannelConnections&) = delete;
   SubchannelConnections& operator=(const SubchannelConnections&) = delete;
   // REQUIRES: CloseAll() was called.
@@ -83,15 +88,23 @@ class SubchannelConnections {
   // The connection that takes calls, or null. It may have become unusable since
   // the last Look().
   ClientConnection* current() const { return current_.connection.get(); }
-  // Returns the connection for the next call: current(), or one beside it.
-  ClientConnection* Pick() const {
-    return paths_.empty() ? current() : paths_.Least(current());
+  // Returns the connection for the next call: current(), or one beside it. If
+  // the call fills that, has another one to the same address.
+  ClientConnection* Pick() {
+    ClientConnection* const picked =
+        paths_.empty() ? current() : paths_.Least(current());
+    if (ABSL_PREDICT_FALSE(max_per_address_ > 1) && picked != nullptr &&
+        picked->nearly_full()) {
+      Grow();
+    }
+    return picked;
   }
-  // Has connections beside current(), which `server` has answered.
-  void UsePaths(std::string server, const std::vector<Endpoint>& endpoints) {
-    paths_.Use(std::move(server), endpoints);
-    paths_.Look(base::Now());
-    SetTimer();
+  // Has connections beside current(), to further addresses of its server, which
+  // calls itself `server`.
+  void UsePaths(std::string server, std::vector<Endpoint> endpoints) {
+    server_ = std::move(server);
+    further_ = std::move(endpoints);
+    UsePaths();
   }
   // The calls that are open on those that take calls.
   uint32_t open_calls() const {
@@ -135,6 +148,12 @@ class SubchannelConnections {
   };
 
   void KeepRdma(std::vector<Endpoint>* endpoints);
+  // Has connections to further_, and so many more as extra_ says.
+  void UsePaths();
+  void Grow();
+  void ClearPaths();
+  // Closes one to the address if the others would do.
+  void Shrink(absl::Time now);
   void StartNext();
   void Start(const Endpoint& endpoint);
   bool RdmaHasFailedLately(absl::Time now) const {
@@ -156,10 +175,15 @@ class SubchannelConnections {
   ClientConnection::Observer* const observer_;
   const std::function<void()> on_change_;
   const Delays delays_;
+  const size_t max_per_address_;
   PollerTimer timer_;
 
   Try current_;
   Paths paths_;
+  std::string server_;             // As in ServerAddresses, for paths_.
+  std::vector<Endpoint> further_;  // Other addresses of paths_.
+  size_t extra_ = 0;  // Connections of paths_ to the address of current().
+  absl::Time next_shrink_ = absl::InfiniteFuture();
   bool fell_back_ = false;
   std::vector<Try> tries_;
   std::vector<std::unique_ptr<ClientConnection>> draining_;

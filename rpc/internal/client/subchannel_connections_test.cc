@@ -75,6 +75,7 @@ class SubchannelConnectionsTest : public testing::Test,
  protected:
   SubchannelConnectionsTest() {
     rdma = Rdma::kWorks;
+    options_.max_open_calls = 2;
     transport::ServerEndpoint::Options options;
     options.addresses = {"127.0.0.1:0", "127.0.0.1:0"};
     options.provider = &SoftProvider();
@@ -84,7 +85,9 @@ class SubchannelConnectionsTest : public testing::Test,
       connections_ = std::make_unique<SubchannelConnections>(
           poller_, options_, this, [this] { Look(); },
           SubchannelConnections::Delays{absl::Milliseconds(5),
-                                        absl::Milliseconds(20)});
+                                        absl::Milliseconds(20),
+                                        absl::Milliseconds(20)},
+          /*max_per_address=*/3);
       poller_->AddPending();
     });
   }
@@ -302,6 +305,31 @@ TEST_F(PathsTest, ACallGoesToTheConnectionWithTheLeastOpenCalls) {
   });
   while (!call.ended) pollers_.Step();
   EXPECT_EQ(connections_->Pick(), connections_->current());
+}
+
+TEST_F(PathsTest, AFullConnectionGetsOneBesideIt) {
+  // Starts calls at once, of which a connection takes two, and returns when
+  // they have ended.
+  const auto call = [this](size_t count) {
+    std::vector<Call> calls(count);
+    Run([&] {
+      for (Call& each : calls) connections_->Pick()->Start(&each);
+    });
+    for (const Call& each : calls) {
+      while (!each.ended) pollers_.Step();
+    }
+  };
+  call(2);
+  ASSERT_TRUE(WaitForReady(2));
+  call(2);
+  EXPECT_EQ(connections_->ready(), 2u);
+  call(4);
+  ASSERT_TRUE(WaitForReady(3));
+  // There are no more.
+  call(9);
+  EXPECT_EQ(connections_->ready(), 3u);
+  // Without calls one is enough.
+  EXPECT_TRUE(WaitForReady(1));
 }
 
 TEST_F(PathsTest, APathTakesThePlaceOfAFirstThatIsLost) {

@@ -115,6 +115,7 @@ void UnaryCall::WriteRequest(uint8_t* out) {
 // Sees to the rare cases, parses the message, and ends the call. Each rare case
 // costs a small OK reply one branch.
 void UnaryCall::OnResponse(const transport::CallResponse& response) {
+  attempt.EndWith(response);
   if (ABSL_PREDICT_FALSE(hedge != nullptr)) {
     if (!hedge->OnFirstResponse()) return;
     if (response.unprocessed && hedge->MayResend()) {

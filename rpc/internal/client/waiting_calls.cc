@@ -77,14 +77,15 @@ void OpenCalls::RemoveWake(OpenCall* call) {
   retrying_.Remove(call, call->wake_time);
 }
 
-transport::ClientConnection* OpenCalls::PickForHedge(OpenCall* call,
-                                                     absl::Status* why_not) {
+Picked OpenCalls::PickForHedge(OpenCall* call, absl::Status* why_not) {
   ownership_.AssertHeld();
-  transport::ClientConnection* const connection = Pick(*call);
-  if (connection != nullptr && connection->usable()) return connection;
+  const Picked picked = Pick(*call);
+  if (picked.connection != nullptr && picked.connection->usable()) {
+    return picked;
+  }
   *why_not = servers_.WhyNot(call->patient());
   servers_.Connect();
-  return nullptr;
+  return {};
 }
 
 bool OpenCalls::HedgesAllowed(bool failed) {

@@ -1,12 +1,13 @@
 #include "rpc/internal/service/balancers.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "google/protobuf/struct.pb.h"
+#include "rpc/internal/service/balancer_options.h"
 #include "rpc/internal/service/json_value.h"
 #include "rpc/internal/service/least_request.h"
 #include "rpc/internal/service/ring_hash.h"
@@ -18,59 +19,77 @@ namespace {
 
 using Made = absl::StatusOr<std::unique_ptr<Balancer>>;
 
-// The field `name` of a policy's config, or `fallback`.
-absl::StatusOr<uint64_t> IntegerField(const JsonValue& config,
-                                      absl::string_view name, uint64_t least,
-                                      uint64_t most, uint64_t fallback) {
-  ASSIGN_OR_RETURN(const auto field, config.Field(name));
-  if (!field.has_value()) return fallback;
-  return field->Integer(least, most);
-}
-
-Made MakeLeastRequest(const JsonValue& config, uint64_t seed) {
-  ASSIGN_OR_RETURN(const uint64_t choices,
-                   IntegerField(config, "choiceCount", 2, 10, 2));
-  return std::make_unique<LeastRequest>(static_cast<int>(choices), seed);
-}
-
-// gRPC's proposal A42 has the smallest size of the whole ring, by default 1,024
-// for whatever number of servers. Here that is taken for the size for four.
-Made MakeRingHash(const JsonValue& config) {
-  constexpr uint64_t kLargest = uint64_t{8} << 20;
-  RingHash::Options options;
-  ASSIGN_OR_RETURN(const uint64_t least,
-                   IntegerField(config, "minRingSize", 1, kLargest, 1024));
-  ASSIGN_OR_RETURN(
-      options.max_points,
-      IntegerField(config, "maxRingSize", 1, kLargest, options.max_points));
-  ASSIGN_OR_RETURN(const auto header, config.Field("requestHashHeader"));
-  if (header.has_value()) {
-    ASSIGN_OR_RETURN(options.metadata_key, header->String());
+// The policy under "childPolicy" of another one. What that has above it has no
+// meaning for pick_first, which has no Balancer.
+absl::StatusOr<ChosenPolicy> ChooseChild(const JsonValue& config,
+                                         const PolicySource& source) {
+  ASSIGN_OR_RETURN(const auto field, config.Field("childPolicy"));
+  if (!field.has_value()) {
+    return config.MustBe("an object with \"childPolicy\"");
   }
-  if (least > options.max_points) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        config.path(), ".minRingSize is ", least,
-        ", but must not be more than maxRingSize, ", options.max_points));
+  ASSIGN_OR_RETURN(const auto policies, ReadPolicies(*field));
+  ASSIGN_OR_RETURN(ChosenPolicy child, ChoosePolicy(policies, source));
+  if (child.balancer == nullptr) {
+    return field->MustBe("a policy that takes several servers");
   }
-  options.unit_points = std::max<uint64_t>(1, least / 4);
-  return std::make_unique<RingHash>(options);
+  return child;
 }
 
-Made MakeOwn(const ServiceConfig::Policy& policy, uint64_t seed) {
+Made MakeOutlierDetection(const JsonValue& config, const PolicySource& source) {
+  ASSIGN_OR_RETURN(const OutlierDetection::Options options,
+                   ReadOutlierDetection(config));
+  ASSIGN_OR_RETURN(ChosenPolicy child, ChooseChild(config, source));
+  return std::make_unique<OutlierDetection>(options, std::move(child.balancer),
+                                            source.seed);
+}
+
+// The child can be made again, because it could be made once.
+Made MakeNearest(const JsonValue& config, const PolicySource& source) {
+  ASSIGN_OR_RETURN(Nearest::Options options, ReadNearest(config));
+  options.here = source.here;
+  RETURN_IF_ERROR(ChooseChild(config, source).status());
+  return std::make_unique<Nearest>(std::move(options), [&] {
+    return std::move(ChooseChild(config, source)->balancer);
+  });
+}
+
+Made WithSlowStart(const JsonValue& config, const PolicySource& source,
+                   std::unique_ptr<Balancer> balancer) {
+  ASSIGN_OR_RETURN(const auto options, ReadSlowStart(config));
+  if (!options.has_value()) return balancer;
+  return std::make_unique<SlowStart>(*options, std::move(balancer),
+                                     source.seed);
+}
+
+// Returns null for a policy that nobody knows. Those that are proposals have
+// names with an ending in gRPC.
+Made MakeOwn(const ServiceConfig::Policy& policy, const PolicySource& source) {
   ASSIGN_OR_RETURN(const google::protobuf::Value document,
                    JsonValue::ParseObject(policy.config));
   const JsonValue config(document, policy.name);
-  if (policy.name == "round_robin") return std::make_unique<RoundRobin>(seed);
-  if (policy.name == "weighted_round_robin") {
-    return std::make_unique<WeightedRoundRobin>(seed);
+  const absl::string_view name =
+      absl::StripSuffix(policy.name, "_experimental");
+  if (name == "round_robin") {
+    return WithSlowStart(config, source,
+                         std::make_unique<RoundRobin>(source.seed));
   }
-  if (policy.name == "least_request" ||
-      policy.name == "least_request_experimental") {
-    return MakeLeastRequest(config, seed);
+  if (name == "weighted_round_robin") {
+    ASSIGN_OR_RETURN(const auto options, ReadWeightedRoundRobin(config));
+    return WithSlowStart(
+        config, source,
+        std::make_unique<WeightedRoundRobin>(options, source.seed));
   }
-  if (policy.name == "ring_hash" || policy.name == "ring_hash_experimental") {
-    return MakeRingHash(config);
+  if (name == "least_request") {
+    ASSIGN_OR_RETURN(const int choices, ReadChoiceCount(config));
+    return WithSlowStart(config, source,
+                         std::make_unique<LeastRequest>(choices, source.seed));
   }
+  if (name == "ring_hash") {
+    ASSIGN_OR_RETURN(const RingHash::Options options, ReadRingHash(config));
+    return std::make_unique<RingHash>(options);
+  }
+  if (name == "outlier_detection") return MakeOutlierDetection(config, source);
+  if (name == "nearest") return MakeNearest(config, source);
   return std::unique_ptr<Balancer>();
 }
 
@@ -78,18 +97,18 @@ Made MakeOwn(const ServiceConfig::Policy& policy, uint64_t seed) {
 
 absl::StatusOr<ChosenPolicy> ChoosePolicy(
     const std::vector<ServiceConfig::Policy>& policies,
-    const std::vector<std::shared_ptr<BalancerFactory>>& others,
-    uint64_t seed) {
+    const PolicySource& source) {
   if (policies.empty()) return ChosenPolicy{.name = std::string(kPickFirst)};
   for (const ServiceConfig::Policy& policy : policies) {
     ChosenPolicy chosen{.name = policy.name, .config = policy.config};
     if (policy.name == kPickFirst) return chosen;
-    for (const auto& factory : others) {
+    for (const auto& factory : source.others) {
       if (factory->policy() != policy.name) continue;
-      ASSIGN_OR_RETURN(chosen.balancer, factory->Create(policy.config, seed));
+      ASSIGN_OR_RETURN(chosen.balancer,
+                       factory->Create(policy.config, source.seed));
       return chosen;
     }
-    ASSIGN_OR_RETURN(chosen.balancer, MakeOwn(policy, seed));
+    ASSIGN_OR_RETURN(chosen.balancer, MakeOwn(policy, source));
     if (chosen.balancer != nullptr) return chosen;
   }
   return absl::InvalidArgumentError(absl::StrCat(

@@ -18,6 +18,15 @@ namespace verbena::internal {
 // of the list that answers. It has no Balancer.
 inline constexpr absl::string_view kPickFirst = "pick_first";
 
+// Facts that balancers are made of, beside their configs.
+struct PolicySource {
+  // Those that the library does not have itself.
+  const std::vector<std::shared_ptr<BalancerFactory>>& others;
+  uint64_t seed;  // Determines all random values.
+  // The client's place.
+  Locality here = {};
+};
+
 // A policy that a channel can follow.
 struct ChosenPolicy {
   std::string name;
@@ -27,12 +36,12 @@ struct ChosenPolicy {
 };
 
 // Makes the first of `policies` that is known: round_robin,
-// weighted_round_robin, least_request, ring_hash, pick_first, and those of
-// `others`. `seed` determines all random values. INVALID_ARGUMENT if none is
-// known, or if the config of that one is wrong.
+// weighted_round_robin, least_request, ring_hash, pick_first, those above
+// others, outlier_detection and nearest, and those of the user.
+// INVALID_ARGUMENT if none is known, or if the config of that one is wrong.
 absl::StatusOr<ChosenPolicy> ChoosePolicy(
     const std::vector<ServiceConfig::Policy>& policies,
-    const std::vector<std::shared_ptr<BalancerFactory>>& others, uint64_t seed);
+    const PolicySource& source);
 
 }  // namespace verbena::internal
 

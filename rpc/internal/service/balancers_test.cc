@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rpc/internal/service/fake_server.h"
 #include "rpc/metadata.h"
 
 namespace verbena::internal {
@@ -19,23 +20,10 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class FakeServer final : public Balancer::Server {
- public:
-  FakeServer(std::string address, uint32_t weight)
-      : address_{.address = std::move(address), .weight = weight} {}
-  const ServerAddress& address() const override { return address_; }
-  uint32_t open_calls() const override { return open; }
-
-  uint32_t open = 0;
-
- private:
-  const ServerAddress address_;
-};
-
 class BalancersTest : public testing::Test {
  protected:
   void Use(const char* policy, const char* config = "{}") {
-    auto chosen = ChoosePolicy({{policy, config}}, {}, /*seed=*/7);
+    auto chosen = ChoosePolicy({{policy, config}}, {.others = {}, .seed = 7});
     ASSERT_TRUE(chosen.ok()) << chosen.status();
     balancer_ = std::move(chosen->balancer);
   }
@@ -77,29 +65,6 @@ TEST_F(BalancersTest, RoundRobinTakesEachInTurn) {
   EXPECT_THAT(Picks(9), ElementsAre(3, 3, 3));
   SetServers({1, 1});
   EXPECT_THAT(Picks(10), ElementsAre(5, 5));
-}
-
-TEST_F(BalancersTest, WeightedRoundRobinTakesEachByItsWeight) {
-  Use("weighted_round_robin");
-  SetServers({1, 2, 4, 1});
-  EXPECT_THAT(Picks(800), ElementsAre(100, 200, 400, 100));
-  SetServers({3, 3});
-  EXPECT_THAT(Picks(100), ElementsAre(50, 50));
-}
-
-TEST_F(BalancersTest, WeightedRoundRobinSpreadsTheTurnsOfEach) {
-  Use("weighted_round_robin");
-  SetServers({1, 1, 1, 1, 4});
-  // In 16 calls, twice as many as their weights, each light one comes twice.
-  for (int round = 0; round < 10; ++round) {
-    EXPECT_THAT(Picks(16), ElementsAre(2, 2, 2, 2, 8));
-  }
-}
-
-TEST_F(BalancersTest, WeightedRoundRobinServesALightServer) {
-  Use("weighted_round_robin");
-  SetServers({1, 4000000000});
-  EXPECT_GT(Picks(20000)[0], 0);
 }
 
 TEST_F(BalancersTest, LeastRequestRunsFromTheBusyOne) {
@@ -161,21 +126,42 @@ TEST_F(BalancersTest, RingHashTakesMoreServersThanItHasPoints) {
   EXPECT_THAT(Picks(3000), Each(testing::Gt(0)));
 }
 
+absl::StatusOr<ChosenPolicy> Choose(
+    const std::vector<ServiceConfig::Policy>& policies,
+    const std::vector<std::shared_ptr<BalancerFactory>>& others = {}) {
+  return ChoosePolicy(policies, {.others = others, .seed = 1});
+}
+
 TEST(ChoosePolicyTest, TakesTheFirstThatIsKnown) {
-  EXPECT_EQ(ChoosePolicy({}, {}, 1)->name, "pick_first");
-  EXPECT_EQ(ChoosePolicy({{"new", "{}"}, {"round_robin", "{}"}}, {}, 1)->name,
+  EXPECT_EQ(Choose({})->name, "pick_first");
+  EXPECT_EQ(Choose({{"new", "{}"}, {"round_robin", "{}"}})->name,
             "round_robin");
-  EXPECT_EQ(ChoosePolicy({{"pick_first", "{}"}}, {}, 1)->balancer, nullptr);
+  EXPECT_EQ(Choose({{"pick_first", "{}"}})->balancer, nullptr);
 }
 
 TEST(ChoosePolicyTest, SaysWhatIsWrong) {
   const auto error = [](const char* name, const char* config) {
-    return std::string(
-        ChoosePolicy({{name, config}}, {}, 1).status().message());
+    return std::string(Choose({{name, config}}).status().message());
   };
   EXPECT_THAT(error("new", "{}"), HasSubstr("known here: new"));
   EXPECT_THAT(error("least_request", R"({"choiceCount": 1})"),
               HasSubstr("least_request.choiceCount is 1"));
+  EXPECT_THAT(error("nearest", "{}"),
+              HasSubstr("but must be an object with \"childPolicy\""));
+  EXPECT_THAT(error("nearest", R"({"childPolicy": [{"pick_first": {}}]})"),
+              HasSubstr("nearest.childPolicy is"));
+  EXPECT_THAT(
+      error("round_robin", R"({"slowStartConfig": {"slowStartWindow": "1h"}})"),
+      HasSubstr("round_robin.slowStartConfig.slowStartWindow is"));
+  EXPECT_THAT(error("outlier_detection_experimental",
+                    R"({"failurePercentageEjection": {"threshold": 101}})"),
+              HasSubstr("failurePercentageEjection.threshold is 101"));
+  EXPECT_THAT(error("outlier_detection_experimental",
+                    R"({"latencyEjection": 3, "childPolicy":
+                        [{"round_robin": {}}]})"),
+              HasSubstr("latencyEjection is 3"));
+  EXPECT_THAT(error("weighted_round_robin", R"({"blackoutPeriod": 10})"),
+              HasSubstr("weighted_round_robin.blackoutPeriod is 10"));
   EXPECT_THAT(error("ring_hash", R"({"minRingSize": 9, "maxRingSize": 8})"),
               HasSubstr("ring_hash.minRingSize is 9"));
 }
@@ -184,9 +170,9 @@ class Mine final : public BalancerFactory {
  public:
   absl::string_view policy() const override { return "mine"; }
   absl::StatusOr<std::unique_ptr<Balancer>> Create(const std::string& config,
-                                                   uint64_t seed) override {
+                                                   uint64_t /*seed*/) override {
     config_ = config;
-    auto chosen = ChoosePolicy({{"round_robin", "{}"}}, {}, seed);
+    auto chosen = Choose({{"round_robin", "{}"}});
     return std::move(chosen->balancer);
   }
 
@@ -195,8 +181,7 @@ class Mine final : public BalancerFactory {
 
 TEST(ChoosePolicyTest, KnowsThoseOfTheUser) {
   const auto mine = std::make_shared<Mine>();
-  EXPECT_NE(ChoosePolicy({{"mine", R"({"a":1})"}}, {mine}, 1)->balancer,
-            nullptr);
+  EXPECT_NE(Choose({{"mine", R"({"a":1})"}}, {mine})->balancer, nullptr);
   EXPECT_EQ(mine->config_, R"({"a":1})");
 }
 

@@ -1,11 +1,10 @@
-// Takes one server after the other, each as often as its weight has it.
+// Takes one server after the other.
 
 #ifndef VERBENA_RPC_INTERNAL_SERVICE_ROUND_ROBIN_H_
 #define VERBENA_RPC_INTERNAL_SERVICE_ROUND_ROBIN_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "absl/types/span.h"
 #include "rpc/balancer.h"
@@ -31,28 +30,6 @@ class RoundRobin final : public Balancer {
  private:
   size_t next_;
   size_t size_ = 0;
-};
-
-// The policy weighted_round_robin, by the weights that the resolver gives.
-//
-// Goes round like RoundRobin, and leaves a server out in so many of its turns
-// as its weight is below the largest one: the turns that a server has had,
-// times its share of the largest weight, rises by one where it is taken. A
-// server is begun in the middle of its share, so that those of equal weight are
-// not all left out in the same round.
-class WeightedRoundRobin final : public Balancer {
- public:
-  explicit WeightedRoundRobin(uint64_t seed) : turn_(seed >> 32) {}
-
-  void SetServers(absl::Span<Server* const> servers) override;
-  size_t Pick(const Call& call) override;
-
- private:
-  // The largest weight, to which the others are scaled.
-  static constexpr uint64_t kFull = 1 << 12;
-
-  std::vector<uint32_t> weights_;  // Parts of kFull, which at least one has.
-  uint64_t turn_;
 };
 
 }  // namespace verbena::internal

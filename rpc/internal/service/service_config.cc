@@ -108,7 +108,6 @@ class ServiceConfigReader {
  private:
   absl::Status ReadMethods(const JsonValue& list);
   absl::Status ReadNames(const JsonValue& list);
-  absl::Status ReadPolicies(const JsonValue& list);
   absl::Status ReadThrottling(const JsonValue& object);
 };
 
@@ -180,8 +179,9 @@ absl::Status ServiceConfigReader::ReadNames(const JsonValue& list) {
   return absl::OkStatus();
 }
 
-// Each element is an object with one field: the policy's name.
-absl::Status ServiceConfigReader::ReadPolicies(const JsonValue& list) {
+absl::StatusOr<std::vector<ServiceConfig::Policy>> ReadPolicies(
+    const JsonValue& list) {
+  std::vector<ServiceConfig::Policy> policies;
   ASSIGN_OR_RETURN(const std::vector<JsonValue> elements, list.Elements());
   for (const JsonValue& element : elements) {
     ASSIGN_OR_RETURN(const std::vector<std::string> names, element.Names());
@@ -191,9 +191,9 @@ absl::Status ServiceConfigReader::ReadPolicies(const JsonValue& list) {
     ASSIGN_OR_RETURN(const auto field, element.Field(names[0]));
     if (!field.has_value()) return element.MustBe("a policy with an object");
     RETURN_IF_ERROR(field->Names().status());
-    config->policies_.push_back({names[0], field->Json()});
+    policies.push_back({names[0], field->Json()});
   }
-  return absl::OkStatus();
+  return policies;
 }
 
 absl::Status ServiceConfigReader::ReadThrottling(const JsonValue& object) {
@@ -218,12 +218,19 @@ absl::Status ServiceConfigReader::Read(const JsonValue& document) {
   ASSIGN_OR_RETURN(const std::string policy,
                    document.TextField("loadBalancingPolicy"));
   if (policies.has_value()) {
-    RETURN_IF_ERROR(ReadPolicies(*policies));
+    ASSIGN_OR_RETURN(config->policies_, ReadPolicies(*policies));
   } else if (!policy.empty()) {
     config->policies_.push_back({absl::AsciiStrToLower(policy), "{}"});
   }
   ASSIGN_OR_RETURN(const auto throttling, document.Field("retryThrottling"));
   if (throttling.has_value()) RETURN_IF_ERROR(ReadThrottling(*throttling));
+  ASSIGN_OR_RETURN(const auto health, document.Field("healthCheckConfig"));
+  if (health.has_value()) {
+    ASSIGN_OR_RETURN(const auto service, health->Field("serviceName"));
+    if (service.has_value()) {
+      ASSIGN_OR_RETURN(config->health_service_, service->String());
+    }
+  }
   return absl::OkStatus();
 }
 

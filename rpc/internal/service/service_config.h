@@ -18,6 +18,8 @@
 
 namespace verbena::internal {
 
+class JsonValue;
+
 // A set of status codes.
 class StatusCodes {
  public:
@@ -86,6 +88,11 @@ class ServiceConfig {
   const std::optional<RetryThrottling>& throttling() const {
     return throttling_;
   }
+  // The service that each server is asked about by grpc.health.v1 (A17).
+  // Nothing: servers are taken for healthy.
+  const std::optional<std::string>& health_service() const {
+    return health_service_;
+  }
 
  private:
   friend class ServiceConfigReader;
@@ -98,7 +105,13 @@ class ServiceConfig {
   std::map<std::string, size_t, std::less<>> by_name_;
   std::vector<Policy> policies_;
   std::optional<RetryThrottling> throttling_;
+  std::optional<std::string> health_service_;
 };
+
+// Reads a list of policies: the elements are objects with one field, whose name
+// is the policy's. INVALID_ARGUMENT names the path of what is wrong.
+absl::StatusOr<std::vector<ServiceConfig::Policy>> ReadPolicies(
+    const JsonValue& list);
 
 }  // namespace verbena::internal
 

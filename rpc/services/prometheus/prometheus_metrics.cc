@@ -208,6 +208,26 @@ void AddServerMetrics(const ServerMetrics& metrics, const Labels& labels,
 
 // Has no pollers: the channels of a process share them, so Collect() adds them
 // once.
+// The servers of a channel are ChannelOptions::max_servers at most.
+void AddChannelServer(const ChannelServerMetrics& server, const Labels& channel,
+                      Families* out) {
+  const Labels labels = With(channel, "address", server.address);
+  out->Gauge("channel_server_ready",
+             "Whether the server is connected, healthy and not ejected.",
+             labels,
+             server.connected && server.healthy && !server.ejected ? 1 : 0);
+  out->Gauge("channel_server_ejected",
+             "Whether the server is kept away from calls as an outlier.",
+             labels, server.ejected ? 1 : 0);
+  out->Count(
+      "channel_server_calls",
+      "Attempts of calls at the server, with a policy that spreads them.",
+      labels, server.calls);
+  out->Gauge("channel_server_open_calls",
+             "Those of the attempts that have not ended.", labels,
+             server.open_calls);
+}
+
 void AddChannelMetrics(const ChannelMetrics& metrics, const Labels& labels,
                        Families* out) {
   for (const MethodMetrics& method : metrics.methods) {
@@ -219,6 +239,9 @@ void AddChannelMetrics(const ChannelMetrics& metrics, const Labels& labels,
              "Connections that take the channel's calls: one for each network "
              "that it uses.",
              labels, metrics.paths);
+  for (const ChannelServerMetrics& server : metrics.servers) {
+    AddChannelServer(server, labels, out);
+  }
   for (const char* const fabric : {"rdma", "tcp", "shm"}) {
     out->Gauge("channel_fabric",
                "Whether the channel's connection goes by `fabric`: RDMA, TCP, "
