@@ -19,6 +19,8 @@ VM_PACKAGES=(
 CONSUMER_PACKAGES=(cmake make dpkg-dev)
 # The DNS server of the resolvers' tests.
 DNS_PACKAGES=(dnsmasq-base)
+# What the tests of resolvers in etcd run.
+ETCD_PACKAGES=(etcd-server openssl)
 # What fills a root folder to try packages in.
 ROOT_PACKAGES=(mmdebstrap)
 BENCH_PACKAGES=(gnuplot-nox)

@@ -26,6 +26,8 @@ _PRELOAD = "transport/soft/preload/preload_test.cc"
 _REFUSALS = "tests/conformance/remote_access_test.cc"
 _POLLER_DEVICE = "transport/session/poller_device_test.cc"
 _DNS = "rpc/resolvers/dns_resolver_test.cc"
+_ETCD = "rpc/resolvers/etcd_resolver_test.cc"
+_ETCD_REGISTRATION = "rpc/resolvers/etcd_registration_test.cc"
 _SOFT_CM = "transport/soft/cm/connection_manager_test.cc"
 
 TESTED_ELSEWHERE = {
@@ -109,6 +111,12 @@ TESTED_ELSEWHERE = {
     "rpc/resolvers/dns_follower.cc": _DNS,
     "rpc/resolvers/dns_lookup.cc": _DNS,
     "rpc/resolvers/dns_worker.cc": _DNS,
+    # Only etcd shows whether they speak with it.
+    "rpc/resolvers/etcd_client.cc": _ETCD,
+    "rpc/resolvers/etcd_factory.cc": _ETCD,
+    "rpc/resolvers/etcd_follower.cc": _ETCD,
+    "rpc/resolvers/etcd_loop.cc": _ETCD,
+    "rpc/resolvers/etcd_registrar.cc": _ETCD_REGISTRATION,
     "rpc/services/reflection_service.cc": (
         "tests/integration/reflection_test.cc"),
     # What a handler and a caller see of one call.
