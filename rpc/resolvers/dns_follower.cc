@@ -7,19 +7,6 @@
 
 namespace verbena::internal {
 
-void DnsFollower::Leave() {
-  Resolver::OnResult unused;  // Destroyed without the lock: it is the user's.
-  const base::MutexLock lock(mutex_);
-  left_ = true;
-  while (passing_on_) returned_.Wait(mutex_);
-  std::swap(unused, on_result_);
-}
-
-bool DnsFollower::left() const {
-  const base::MutexLock lock(mutex_);
-  return left_;
-}
-
 void DnsFollower::TakeWish() {
   if (wished_.exchange(false)) schedule_.OnWish();
 }
@@ -43,7 +30,7 @@ void DnsFollower::Process(absl::Span<const pollfd> sockets, absl::Time now) {
   // Wishes during a look change nothing; those made while the result is passed
   // on count.
   TakeWish();
-  PassOn(EndLook(*std::move(answer), now));
+  on_result_.Call(EndLook(*std::move(answer), now));
 }
 
 absl::StatusOr<Resolved> DnsFollower::EndLook(absl::StatusOr<DnsAnswer> answer,
@@ -60,20 +47,6 @@ absl::StatusOr<Resolved> DnsFollower::EndLook(absl::StatusOr<DnsAnswer> answer,
   return absl::UnavailableError(absl::StrCat(
       answer.status().message(), "; the next attempt is in ",
       absl::FormatDuration(absl::Floor(pause, absl::Milliseconds(1)))));
-}
-
-// Holds no lock during the call, so that the channel may take its own.
-void DnsFollower::PassOn(absl::StatusOr<Resolved> result) {
-  base::MutexLock lock(mutex_);
-  if (left_) return;
-  passing_on_ = true;
-  // Leave() does not destroy the function while this is set.
-  const Resolver::OnResult* const on_result = &on_result_;
-  lock.Unlock();
-  (*on_result)(std::move(result));
-  lock.Lock();
-  passing_on_ = false;
-  returned_.NotifyAll();
 }
 
 }  // namespace verbena::internal

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -20,8 +19,8 @@
 #include "rpc/resolvers/dns_lookup.h"
 #include "rpc/resolvers/dns_schedule.h"
 #include "rpc/resolvers/dns_target.h"
+#include "rpc/resolvers/revocable_callback.h"
 #include "transport/base/clock.h"
-#include "transport/base/mutex.h"
 
 namespace verbena::internal {
 
@@ -40,8 +39,8 @@ class DnsFollower {
   bool Wish() { return !wished_.exchange(true); }
   // Ends. The function for results is not called after this, and is destroyed.
   // Waits only while it runs.
-  void Leave();
-  bool left() const;
+  void Leave() { on_result_.Revoke(); }
+  bool left() const { return on_result_.revoked(); }
 
   bool looking() const { return lookup_ != nullptr; }
   // When the next look is due.
@@ -60,7 +59,6 @@ class DnsFollower {
  private:
   absl::StatusOr<Resolved> EndLook(absl::StatusOr<DnsAnswer> answer,
                                    absl::Time now);
-  void PassOn(absl::StatusOr<Resolved> result);
   // Followers of one moment get different seeds: they differ in their places.
   std::minstd_rand Seeded(int64_t moment) const {
     const auto place = reinterpret_cast<uintptr_t>(this);
@@ -81,11 +79,7 @@ class DnsFollower {
   // For pauses that differ between clients.
   std::minstd_rand random_ = Seeded(base::NowNanos());
 
-  mutable base::Mutex mutex_;
-  base::CondVar returned_;  // The function for results has.
-  Resolver::OnResult on_result_ ABSL_GUARDED_BY(mutex_);
-  bool passing_on_ ABSL_GUARDED_BY(mutex_) = false;
-  bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  RevocableCallback<absl::StatusOr<Resolved>> on_result_;
 };
 
 }  // namespace verbena::internal

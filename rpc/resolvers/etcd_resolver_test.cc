@@ -373,5 +373,24 @@ TEST(EtcdResolverClusterTest, ProvesItsUser) {
   EXPECT_THAT(nobody.NextText(), HasSubstr("user name is empty"));
 }
 
+TEST(EtcdResolverClusterTest, SpeaksTls) {
+  EtcdCluster etcd(1, {}, EtcdCluster::Tls::kOn);
+  etcd.Put("tls/a", Server("10.0.0.1:7"));
+  EtcdOptions options = Eager();
+  options.end_points = {etcd.tls_address()};
+  options.tls = {.ca_certificates = etcd.certificate(),
+                 .certificate = etcd.certificate(),
+                 .private_key = etcd.private_key()};
+  const auto target = *internal::ParseTarget("etcd:///tls");
+  ResolvedAnswers answers;
+  auto resolver = NewEtcdResolvers(options)->Create(target, answers.function());
+  EXPECT_EQ(answers.NextText(), "10.0.0.1:7");
+  // Without a certificate etcd does not answer.
+  options.tls->certificate = options.tls->private_key = "";
+  ResolvedAnswers refused;
+  resolver = NewEtcdResolvers(options)->Create(target, refused.function());
+  EXPECT_FALSE(refused.Next().ok());
+}
+
 }  // namespace
 }  // namespace verbena

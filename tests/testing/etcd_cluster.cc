@@ -10,13 +10,18 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
+#include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "google/protobuf/util/json_util.h"
@@ -29,7 +34,20 @@
 namespace verbena::testing_support {
 namespace {
 
-constexpr char kEtcd[] = "/usr/bin/etcd";
+// Returns the program that `./dev test` has unpacked, or the installed one.
+// Bazel links our sources into the folder that tests run in.
+std::string EtcdProgram() {
+  std::error_code error;
+  const auto source =
+      std::filesystem::canonical("tests/testing/etcd_cluster.h", error);
+  const auto unpacked =
+      source.parent_path().parent_path().parent_path() / ".etcd/usr/bin/etcd";
+  return std::filesystem::exists(unpacked, error) ? unpacked.string()
+                                                  : "/usr/bin/etcd";
+}
+
+// The process that has a folder stands behind this in its name.
+constexpr char kFolderBegin[] = "verbena-etcd-";
 
 // Longer than a cluster takes to elect a leader under a sanitizer.
 constexpr absl::Duration kPatience = absl::Minutes(1);
@@ -39,6 +57,32 @@ constexpr timeval kAnswerPatience = {.tv_sec = 5, .tv_usec = 0};
 
 absl::Status Failed(absl::string_view what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
+}
+
+// Returns a folder in memory, where there is room: each change waits for a disk
+// of each member else. A member takes an eighth of a gigabyte.
+std::string DataFolder() {
+  constexpr uintmax_t kRoom = uintmax_t{2} << 30;
+  std::error_code error;
+  const auto space = std::filesystem::space("/dev/shm", error);
+  return !error && space.available > kRoom ? "/dev/shm" : ::testing::TempDir();
+}
+
+// Removes what tests have left that were killed.
+void RemoveLeftovers(const std::string& data) {
+  std::error_code error;
+  for (const auto& each : std::filesystem::directory_iterator(data, error)) {
+    const std::string name = each.path().filename();
+    pid_t pid = 0;
+    if (absl::StartsWith(name, kFolderBegin) &&
+        absl::SimpleAtoi(
+            name.substr(sizeof(kFolderBegin) - 1,
+                        name.rfind('-') - sizeof(kFolderBegin) + 1),
+            &pid) &&
+        kill(pid, 0) != 0 && errno == ESRCH) {
+      std::filesystem::remove_all(each.path(), error);
+    }
+  }
 }
 
 // Keeps the ports busy until all are known, so that they differ.
@@ -119,14 +163,18 @@ absl::StatusOr<google::protobuf::Struct> PostJson(const std::string& address,
   return json;
 }
 
-EtcdCluster::EtcdCluster(size_t members, std::vector<std::string> options)
-    : options_(std::move(options)), members_(members) {
+EtcdCluster::EtcdCluster(size_t members, std::vector<std::string> options,
+                         Tls tls)
+    : options_(std::move(options)), tls_(tls), members_(members) {
+  const std::string data = DataFolder();
+  RemoveLeftovers(data);
   // Somebody may take a port before etcd has it.
   do {
     for (Member& each : members_) each.process = nullptr;
     if (!folder_.empty()) std::filesystem::remove_all(folder_);
-    folder_ = absl::StrCat(::testing::TempDir(), "/etcd-XXXXXX");
+    folder_ = absl::StrCat(data, "/", kFolderBegin, getpid(), "-XXXXXX");
     CHECK(mkdtemp(folder_.data()) != nullptr);
+    if (tls_ == Tls::kOn) MakeCertificate();
   } while (!StartAll());
 }
 
@@ -135,12 +183,28 @@ EtcdCluster::~EtcdCluster() {
   std::filesystem::remove_all(folder_);
 }
 
+std::string EtcdCluster::ReadFile(const std::string& name) const {
+  std::stringstream text;
+  text << std::ifstream(absl::StrCat(folder_, "/", name)).rdbuf();
+  return text.str();
+}
+
+void EtcdCluster::MakeCertificate() {
+  const Ran made =
+      RunToEnd({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
+                "/CN=etcd", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout",
+                folder_ + "/key.pem", "-out", folder_ + "/certificate.pem"});
+  CHECK(made.exit_code == 0) << made.errors;
+}
+
 bool EtcdCluster::StartAll() {
-  const std::vector<std::string> addresses = FreeAddresses(2 * members_.size());
+  const std::vector<std::string> addresses = FreeAddresses(3 * members_.size());
   for (size_t i = 0; i < members_.size(); ++i) {
     members_[i].name = absl::StrCat("m", i);
-    members_[i].address = addresses[2 * i];
-    members_[i].peer_url = absl::StrCat("http://", addresses[2 * i + 1]);
+    members_[i].address = addresses[3 * i];
+    members_[i].peer_url = absl::StrCat("http://", addresses[3 * i + 1]);
+    if (tls_ == Tls::kOn) members_[i].tls_address = addresses[3 * i + 2];
   }
   for (Member& each : members_) Start(each);
   for (Member& each : members_) {
@@ -151,11 +215,12 @@ bool EtcdCluster::StartAll() {
 
 // The shell sends the log to a file, because nobody would read a pipe.
 void EtcdCluster::Start(Member& member) {
-  const std::string url = absl::StrCat("http://", member.address);
+  std::string url = absl::StrCat("http://", member.address);
+  if (tls_ == Tls::kOn) absl::StrAppend(&url, ",https://", member.tls_address);
   const std::string log = absl::StrCat(folder_, "/", member.name, ".log");
   std::vector<std::string> command = {
       "/bin/sh", "-c", absl::StrCat("exec \"$0\" \"$@\" >>", log, " 2>&1"),
-      kEtcd, absl::StrCat("--name=", member.name),
+      EtcdProgram(), absl::StrCat("--name=", member.name),
       absl::StrCat("--data-dir=", folder_, "/", member.name),
       absl::StrCat("--listen-client-urls=", url),
       absl::StrCat("--advertise-client-urls=", url),
@@ -170,6 +235,13 @@ void EtcdCluster::Start(Member& member) {
       // A new leader is there after a part of a second.
       "--heartbeat-interval=50", "--election-timeout=500",
       "--max-txn-ops=20000"};
+  if (tls_ == Tls::kOn) {
+    const std::string certificate = folder_ + "/certificate.pem";
+    command.insert(
+        command.end(),
+        {"--cert-file=" + certificate, "--key-file=" + folder_ + "/key.pem",
+         "--trusted-ca-file=" + certificate, "--client-cert-auth"});
+  }
   command.insert(command.end(), options_.begin(), options_.end());
   member.process = std::make_unique<ChildProcess>(command);
 }

@@ -24,9 +24,12 @@ class EtcdCluster {
   using Json = google::protobuf::Struct;
   using Pairs = std::vector<std::pair<std::string, std::string>>;
 
+  enum class Tls { kOff, kOn };
+
   // Returns when each member serves. `options` are those of etcd.
   explicit EtcdCluster(size_t members = 1,
-                       std::vector<std::string> options = {});
+                       std::vector<std::string> options = {},
+                       Tls tls = Tls::kOff);
   EtcdCluster(const EtcdCluster&) = delete;
   EtcdCluster& operator=(const EtcdCluster&) = delete;
   ~EtcdCluster();
@@ -35,6 +38,13 @@ class EtcdCluster {
   const std::string& address(size_t member = 0) const {
     return members_[member].address;
   }
+  // With Tls::kOn: where it wants to see `certificate`, too.
+  const std::string& tls_address(size_t member = 0) const {
+    return members_[member].tls_address;
+  }
+  // PEM texts. The certificate is its own authority, and that of the members.
+  std::string certificate() const { return ReadFile("certificate.pem"); }
+  std::string private_key() const { return ReadFile("key.pem"); }
   std::vector<std::string> addresses() const;
   std::string authority() const;
 
@@ -64,11 +74,14 @@ class EtcdCluster {
   struct Member {
     std::string name;
     std::string address;
+    std::string tls_address;  // Empty without TLS.
     std::string peer_url;
     std::unique_ptr<ChildProcess> process;
     bool frozen = false;
   };
 
+  std::string ReadFile(const std::string& name) const;
+  void MakeCertificate();
   // Returns false if a member has ended: somebody else has its port.
   bool StartAll();
   void Start(Member& member);
@@ -77,6 +90,7 @@ class EtcdCluster {
   Json Do(const std::string& path, const std::string& body);
 
   const std::vector<std::string> options_;
+  const Tls tls_;
   std::string folder_;
   std::vector<Member> members_;
   std::string token_;  // The proof of the user.

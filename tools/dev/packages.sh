@@ -19,8 +19,6 @@ VM_PACKAGES=(
 CONSUMER_PACKAGES=(cmake make dpkg-dev)
 # The DNS server of the resolvers' tests.
 DNS_PACKAGES=(dnsmasq-base)
-# What the tests of resolvers in etcd run.
-ETCD_PACKAGES=(etcd-server openssl)
 # What fills a root folder to try packages in.
 ROOT_PACKAGES=(mmdebstrap)
 BENCH_PACKAGES=(gnuplot-nox)
@@ -29,8 +27,9 @@ BENCH_PACKAGES=(gnuplot-nox)
 GRPC_PACKAGES=(libgrpc++-dev protobuf-compiler-grpc)
 # Programs that describe a NIC, and that measure it beside Verbena.
 NIC_PACKAGES=(iproute2 ibverbs-utils perftest)
-# What the gateway's tests call it with.
-GRPC_TEST_PACKAGES=(python3-grpcio python3-protobuf)
+# What the gateway's tests call it with, and what makes certificates for those of
+# etcd.
+GRPC_TEST_PACKAGES=(python3-grpcio python3-protobuf openssl)
 # The web server of the status page, and what exports to Prometheus. Only they
 # need it, and who installs or packages all there is.
 OBSERVING_PACKAGES=(libcivetweb-dev prometheus-cpp-dev)
@@ -152,22 +151,33 @@ install_packages() {
   rm -f "$log"
 }
 
-# The Prometheus server and promtool, for tests/prometheus: unpacked, because
-# the package, installed, starts one for the whole machine.
+# The Prometheus server and promtool, for tests/prometheus.
 require_prometheus() {
-  [ ! -x .prometheus/usr/bin/promtool ] || return 0
-  echo "Unpacking: prometheus"
+  require_unpacked prometheus .prometheus usr/bin/promtool
+}
+
+# etcd, for the tests of resolvers.
+require_etcd() {
+  require_unpacked etcd-server .etcd usr/bin/etcd
+}
+
+# require_unpacked PACKAGE FOLDER FILE: unpacks the package, which has the file,
+# because the package, installed, starts a server for the whole machine.
+require_unpacked() {
+  local package=$1 target=$2
+  [ ! -x "$target/$3" ] || return 0
+  echo "Unpacking: $package"
   local folder log
   folder=$(mktemp -d)
   log=$folder/log
   chmod 755 "$folder"
-  if ! (cd "$folder" && apt-get download prometheus) >"$log" 2>&1 &&
+  if ! (cd "$folder" && apt-get download "$package") >"$log" 2>&1 &&
     ! ($(root_prefix) apt-get update &&
-      cd "$folder" && apt-get download prometheus) >>"$log" 2>&1 ||
-    ! dpkg-deb -x "$folder"/prometheus_*.deb .prometheus >>"$log" 2>&1; then
+      cd "$folder" && apt-get download "$package") >>"$log" 2>&1 ||
+    ! dpkg-deb -x "$folder/$package"_*.deb "$target" >>"$log" 2>&1; then
     tail -n 30 "$log" >&2
-    complain "Downloading the package prometheus failed (above). By hand:" \
-      "apt-get download prometheus && dpkg-deb -x prometheus_*.deb .prometheus"
+    complain "Downloading the package $package failed (above). By hand:" \
+      "apt-get download $package && dpkg-deb -x ${package}_*.deb $target"
     rm -rf "$folder"
     exit 2
   fi
