@@ -11,7 +11,7 @@
 
 namespace examples {
 
-int Serve(verbena::ServerBuilder& builder) {
+int Serve(verbena::ServerBuilder& builder, const Announce& announce) {
   // Blocks the signals before any thread starts, so that only sigwait() below
   // gets them.
   sigset_t stop_signals;
@@ -26,11 +26,14 @@ int Serve(verbena::ServerBuilder& builder) {
     std::cerr << "cannot serve: " << server.status() << std::endl;
     return 1;
   }
-  std::cout << "listening on " << (*server)->listening().front().address
-            << std::endl;
+  const std::string address = (*server)->listening().front().address;
+  std::shared_ptr<void> announced;
+  if (announce) announced = announce(address);
+  std::cout << "listening on " << address << std::endl;
 
   int signal = 0;
   sigwait(&stop_signals, &signal);
+  announced = nullptr;  // No new calls come while the open ones end.
   (*server)->Shutdown(absl::Now() + absl::Seconds(5));
   return 0;
 }

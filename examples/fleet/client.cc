@@ -17,11 +17,12 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "examples/fleet/fleet.verbena.h"
+#include "examples/fleet/registry.h"
 #include "rpc/channel.h"
 #include "rpc/client_context.h"
 
 ABSL_FLAG(std::string, target, "",
-          "the service, such as file:///tmp/fleet.json");
+          "the service, such as file:///tmp/fleet.json or etcd:///fleet");
 ABSL_FLAG(std::string, service_config, "",
           "the service config in JSON, if the target has none");
 ABSL_FLAG(absl::Duration, time, absl::Seconds(3), "how long to give tasks");
@@ -87,6 +88,7 @@ int main(int argc, char** argv) {
 
   verbena::ChannelOptions options;
   options.service_config = absl::GetFlag(FLAGS_service_config);
+  fleet::AddResolvers(options);
   const auto stub = fleet::Worker::NewStub(
       verbena::CreateChannel(absl::GetFlag(FLAGS_target), options));
   const absl::Time end = absl::Now() + absl::GetFlag(FLAGS_time);

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "examples/common/serve.h"
 #include "examples/fleet/fleet.verbena.h"
+#include "examples/fleet/registry.h"
 #include "rpc/server_builder.h"
 #include "rpc/server_context.h"
 
@@ -44,5 +45,5 @@ int main(int argc, char** argv) {
   verbena::ServerBuilder builder;
   builder.AddListeningPort(absl::GetFlag(FLAGS_listen));
   builder.RegisterService(&service);
-  return examples::Serve(builder);
+  return examples::Serve(builder, fleet::Announce);
 }

@@ -31,7 +31,7 @@ using testing_support::EtcdCluster;
 
 constexpr absl::Duration kPatience = absl::Minutes(1);
 
-// One server, announced in etcd or not.
+// A server, announced in etcd or not.
 struct EtcdServer {
   std::string address;
   std::unique_ptr<Server> server;

@@ -27,8 +27,8 @@ BENCH_PACKAGES=(gnuplot-nox)
 GRPC_PACKAGES=(libgrpc++-dev protobuf-compiler-grpc)
 # Programs that describe a NIC, and that measure it beside Verbena.
 NIC_PACKAGES=(iproute2 ibverbs-utils perftest)
-# What the gateway's tests call it with, and what makes certificates for those of
-# etcd.
+# What the gateway's tests call it with, and what makes certificates for tests
+# of etcd.
 GRPC_TEST_PACKAGES=(python3-grpcio python3-protobuf openssl)
 # The web server of the status page, and what exports to Prometheus. Only they
 # need it, and who installs or packages all there is.

@@ -86,7 +86,7 @@ LAYERS = {
                             "rpc/support", "rpc/internal/call",
                             "rpc/internal/codec", "rpc/internal/metrics",
                             "rpc/internal/stream"],
-    "examples": ["rpc"],
+    "examples": ["rpc", "rpc/resolvers"],
     # What the documents show; see tools/docs.
     "docs/code": ["rpc", "rpc/credentials", "rpc/resolvers", "rpc/services",
                   "transport/faulty", "transport/soft"],
