@@ -2,6 +2,7 @@
 // each has done, and how fast.
 
 #include <algorithm>
+#include <cstdint>
 #include <iostream>
 #include <map>
 #include <string>
@@ -26,6 +27,8 @@ ABSL_FLAG(std::string, target, "",
 ABSL_FLAG(std::string, service_config, "",
           "the service config in JSON, if the target has none");
 ABSL_FLAG(absl::Duration, time, absl::Seconds(3), "how long to give tasks");
+ABSL_FLAG(uint64_t, tasks, 0,
+          "give so many tasks instead, however long it takes");
 ABSL_FLAG(int, threads, 4, "tasks under way at once");
 
 namespace fleet {
@@ -36,10 +39,11 @@ struct Results {
   std::map<std::string, int> failures;                       // By status.
 };
 
-Results GiveTasks(Worker::Stub& stub, absl::Time end) {
+// Gives `count` tasks, or if that is 0, until `end`.
+Results GiveTasks(Worker::Stub& stub, uint64_t count, absl::Time end) {
   Results results;
   Task task;
-  while (absl::Now() < end) {
+  while (count == 0 ? absl::Now() < end : task.number() < count) {
     verbena::ClientContext context;
     context.set_timeout(absl::Seconds(10));
     task.set_number(task.number() + 1);
@@ -63,20 +67,26 @@ double Percentile(const std::vector<absl::Duration>& sorted, double part) {
 void Print(const Results& results) {
   std::cout << absl::StrFormat("%-12s %9s %10s %10s\n", "server", "tasks",
                                "p50, us", "p99, us");
-  size_t sum = 0;
-  for (auto [server, times] : results.times) {
+  const auto print = [](const std::string& name,
+                        std::vector<absl::Duration> times) {
     std::sort(times.begin(), times.end());
-    sum += times.size();
-    std::cout << absl::StrFormat("%-12s %9d %10.1f %10.1f\n", server,
+    std::cout << absl::StrFormat("%-12s %9d %10.1f %10.1f\n", name,
                                  times.size(), Percentile(times, 0.5),
                                  Percentile(times, 0.99));
+  };
+  std::vector<absl::Duration> all;
+  for (const auto& [server, times] : results.times) {
+    print(server, times);
+    all.insert(all.end(), times.begin(), times.end());
   }
+  if (!all.empty()) print("all", all);
   int failed = 0;
   for (const auto& [status, count] : results.failures) {
     failed += count;
     std::cout << absl::StrFormat("%d failed: %s\n", count, status);
   }
-  std::cout << absl::StrFormat("%d tasks, %d failed\n", sum + failed, failed);
+  std::cout << absl::StrFormat("%d tasks, %d failed\n", all.size() + failed,
+                               failed);
 }
 
 }  // namespace
@@ -93,9 +103,12 @@ int main(int argc, char** argv) {
       verbena::CreateChannel(absl::GetFlag(FLAGS_target), options));
   const absl::Time end = absl::Now() + absl::GetFlag(FLAGS_time);
   std::vector<fleet::Results> of_threads(absl::GetFlag(FLAGS_threads));
+  const uint64_t count =
+      absl::GetFlag(FLAGS_tasks) / absl::GetFlag(FLAGS_threads);
   std::vector<std::thread> threads;
   for (fleet::Results& results : of_threads) {
-    threads.emplace_back([&] { results = fleet::GiveTasks(*stub, end); });
+    threads.emplace_back(
+        [&] { results = fleet::GiveTasks(*stub, count, end); });
   }
   for (std::thread& thread : threads) thread.join();
 

@@ -19,6 +19,9 @@ ABSL_FLAG(std::string, listen, "127.0.0.1:0",
 ABSL_FLAG(std::string, name, "worker", "the name of this server in answers");
 ABSL_FLAG(absl::Duration, work, absl::Microseconds(10),
           "how long a task occupies a processor");
+ABSL_FLAG(int, workers, 0, "tasks at once; 0: as many as come");
+ABSL_FLAG(absl::Duration, pause, absl::ZeroDuration(),
+          "how long a task then waits, as for a disk");
 
 namespace fleet {
 namespace {
@@ -29,6 +32,7 @@ class WorkerService final : public Worker::Service {
     const absl::Time end = absl::Now() + absl::GetFlag(FLAGS_work);
     while (absl::Now() < end) {
     }
+    absl::SleepFor(absl::GetFlag(FLAGS_pause));
     done->set_by(absl::GetFlag(FLAGS_name));
     return absl::OkStatus();
   }
@@ -45,5 +49,8 @@ int main(int argc, char** argv) {
   verbena::ServerBuilder builder;
   builder.AddListeningPort(absl::GetFlag(FLAGS_listen));
   builder.RegisterService(&service);
+  if (const int workers = absl::GetFlag(FLAGS_workers); workers > 0) {
+    builder.SetWorkerThreads(workers).SetMaxWorkerThreads(workers);
+  }
   return examples::Serve(builder, fleet::Announce);
 }

@@ -111,13 +111,15 @@ class HedgingTest : public ::testing::Test {
   }
 
   // A stub whose calls go to each server in turn, the next after `delay`.
-  std::unique_ptr<EndToEnd::Stub> NewStub(const std::string& delay) {
+  std::unique_ptr<EndToEnd::Stub> NewStub(
+      const std::string& delay,
+      const std::string& policy = R"({"round_robin": {}})") {
     ChannelOptions options;
-    options.service_config = absl::StrCat(
-        R"({"loadBalancingConfig": [{"round_robin": {}}],
+    options.service_config =
+        absl::StrCat(R"({"loadBalancingConfig": [)", policy, R"(],
             "methodConfig": [{"name": [{}], "hedgingPolicy": {
               "maxAttempts": 3, "hedgingDelay": ")",
-        delay, R"(", "nonFatalStatusCodes": ["UNAVAILABLE"]}}]})");
+                     delay, R"(", "nonFatalStatusCodes": ["UNAVAILABLE"]}}]})");
     channel_ = CreateChannel("ipv4:" + absl::StrJoin(addresses_, ","), options);
     auto stub = EndToEnd::NewStub(channel_);
     // Without calls, whose late attempts would count.
@@ -179,6 +181,19 @@ TEST_F(HedgingTest, TheNextServerAnswersForOneThatHangs) {
   // The others hear that nobody waits for them.
   actors_[0].AwaitCancelled(3);
   actors_[1].AwaitCancelled(3);
+}
+
+TEST_F(HedgingTest, FurtherAttemptsGoToServersThatHadNone) {
+  // The key of all calls belongs to one server.
+  const auto stub =
+      NewStub("0.01s", R"({"ring_hash": {"requestHashHeader": "user"}})");
+  EXPECT_EQ(Call(*stub), absl::OkStatus());
+  const std::string owner = peer_;
+  for (size_t i = 0; i < addresses_.size(); ++i) {
+    if (addresses_[i] == owner) actors_[i].Do(Actor::Hang);
+  }
+  EXPECT_EQ(Call(*stub), absl::OkStatus());
+  EXPECT_NE(peer_, owner);
 }
 
 TEST_F(HedgingTest, AFailureThatIsNoneOfTheServiceBringsTheNextAtOnce) {

@@ -12,8 +12,9 @@
 
 namespace verbena::internal {
 
-Picked UnaryCall::PickForHedge(absl::Status* why_not) {
-  return calls().PickForHedge(this, why_not);
+Picked UnaryCall::PickForHedge(absl::Span<PickedServer* const> avoided,
+                               absl::Status* why_not) {
+  return calls().PickForHedge(this, avoided, why_not);
 }
 
 bool UnaryCall::HedgesAllowed(bool failed) {

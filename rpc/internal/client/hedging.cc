@@ -74,7 +74,8 @@ void Hedge::Attempt::OnFailed(const absl::Status& status) {
   hedge_.OnAttemptFailed(this, status, Metadata(), /*unsent=*/false);
 }
 
-void Hedge::OnFirstBegun() {
+void Hedge::OnFirstBegun(PickedServer* server) {
+  tried_ = {server};
   begun_ = 1;
   first_open_ = true;
   Schedule(base::Now() + policy_.delay);
@@ -98,7 +99,7 @@ void Hedge::OnTime(absl::Time now) {
   }
   if (open() && !owner_.HedgesAllowed(/*failed=*/false)) return;
   absl::Status why_not;
-  const Picked picked = owner_.PickForHedge(&why_not);
+  const Picked picked = owner_.PickForHedge(tried_, &why_not);
   if (picked.connection == nullptr) {
     if (!open() && !why_not.ok()) return Fail(why_not);
     return Schedule(now + kNoServerPause);
@@ -109,6 +110,7 @@ void Hedge::OnTime(absl::Time now) {
     return;
   }
   ++begun_;
+  tried_.push_back(picked.server);
   Attempt* const started = attempt.get();
   open_.push_back(std::move(attempt));
   Schedule(now + policy_.delay);

@@ -33,9 +33,11 @@ class Hedge {
   // The call, as its hedge sees it.
   class Owner {
    public:
-    // A connection for a further attempt. Null: `*why_not` is not OK if the
-    // call is not to wait for one.
-    virtual Picked PickForHedge(absl::Status* why_not) = 0;
+    // A connection for a further attempt, to a server of `avoided` only if
+    // there is no other. Null: `*why_not` is not OK if the call is not to wait
+    // for one.
+    virtual Picked PickForHedge(absl::Span<PickedServer* const> avoided,
+                                absl::Status* why_not) = 0;
     // Whether the failures of late allow a further attempt. `failed`: one has
     // just failed, and counts.
     virtual bool HedgesAllowed(bool failed) = 0;
@@ -76,8 +78,8 @@ class Hedge {
   Hedge(const Hedge&) = delete;
   Hedge& operator=(const Hedge&) = delete;
 
-  // The call's own attempt begins.
-  void OnFirstBegun();
+  // The call's own attempt begins at `server`, which may be null.
+  void OnFirstBegun(PickedServer* server);
   // The call's own attempt has an answer. Returns whether that counts: not
   // after End().
   bool OnFirstResponse();
@@ -163,6 +165,8 @@ class Hedge {
   const std::shared_ptr<const ServiceConfig> config_;  // Has the policy.
   const HedgingPolicy& policy_;
   SettleTask settle_;
+  // Where attempts were made. They may be gone.
+  std::vector<PickedServer*> tried_;
   int begun_ = 0;
   bool first_open_ = false;
   bool scheduled_ = false;

@@ -54,7 +54,9 @@ void OpenCalls::Launch(OpenCall* call, const Picked& picked) {
   // For each attempt anew: another server may want no names.
   call->SetSendsName(connection->wants_method_names());
   call->SetReplyHint(reply_sizes_.Guess(call->request().method_id));
-  if (ABSL_PREDICT_FALSE(call->hedge != nullptr)) call->hedge->OnFirstBegun();
+  if (ABSL_PREDICT_FALSE(call->hedge != nullptr)) {
+    call->hedge->OnFirstBegun(picked.server);
+  }
   connection->Start(call);
 }
 

@@ -82,7 +82,8 @@ class OpenCalls {
     retrying_.throttle().NoteSuccess();
   }
   // For the Hedge of a call: see Hedge::Owner.
-  Picked PickForHedge(OpenCall* call, absl::Status* why_not);
+  Picked PickForHedge(OpenCall* call, absl::Span<PickedServer* const> avoided,
+                      absl::Status* why_not);
   bool HedgesAllowed(bool failed);
   // Has a call woken at `time`, or at its deadline if that is earlier. Returns
   // false, and does nothing, after Shut().

@@ -240,20 +240,26 @@ absl::Status ServerSet::AllFailed() const {
   return failure;
 }
 
-// The balancer's choice may have been lost a moment ago: then the next one.
-Picked ServerSet::PickAmong(const Balancer::Call& call) {
+// The balancer's choice may be avoided, or have been lost a moment ago: then
+// the next one.
+Picked ServerSet::PickAmong(const Balancer::Call& call,
+                            absl::Span<PickedServer* const> avoided) {
   const size_t count = ready_.size();
   if (count == 0) return {};
+  Picked first;
   size_t position = balancer_->Pick(call);
   for (size_t tried = 0; tried < count; ++tried, ++position) {
     if (position >= count) position = 0;
     Entry* const entry = ready_[position];
     ClientConnection* const connection = entry->subchannel.connection();
-    if (connection != nullptr && connection->usable()) {
-      return {connection, entry};
+    if (connection == nullptr || !connection->usable()) continue;
+    const Picked picked = {connection, entry};
+    if (std::find(avoided.begin(), avoided.end(), entry) == avoided.end()) {
+      return picked;
     }
+    if (first.connection == nullptr) first = picked;
   }
-  return {};
+  return first;
 }
 
 // A server that is left out hears of no results: its balancer may be gone.

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "rpc/balancer.h"
 #include "rpc/buffer.h"
 #include "rpc/channel_options.h"
@@ -101,7 +102,14 @@ class ServerSet final : private Subchannel::Owner {
     ownership_.AssertHeld();
     used_ = true;
     return only_ != nullptr ? Picked{only_->connection()}
-                            : PickAmong({method, &metadata});
+                            : PickAmong({method, &metadata}, {});
+  }
+  // As Pick(), but takes a server of `avoided` only where there is no other.
+  Picked PickAnother(const char* method, const Metadata& metadata,
+                     absl::Span<PickedServer* const> avoided) {
+    ownership_.AssertHeld();
+    return only_ != nullptr ? Picked{only_->connection()}
+                            : PickAmong({method, &metadata}, avoided);
   }
 
   // Returns the error for a call that can't wait for a connection; OK if it may
@@ -220,7 +228,8 @@ class ServerSet final : private Subchannel::Owner {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void RemoveAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
 
-  Picked PickAmong(const Balancer::Call& call)
+  Picked PickAmong(const Balancer::Call& call,
+                   absl::Span<PickedServer* const> avoided)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   // From now on calls go to none, and nobody hears of results, until
   // SetReady().

@@ -70,7 +70,8 @@ class UnaryCall final : public OpenCall, private Hedge::Owner {
   void Report() override;
 
   // As the owner of its hedge.
-  Picked PickForHedge(absl::Status* why_not) override;
+  Picked PickForHedge(absl::Span<PickedServer* const> avoided,
+                      absl::Status* why_not) override;
   bool HedgesAllowed(bool failed) override;
   bool WakeHedgeAt(absl::Time time) override;
   void PostHedge(transport::Task* task) override;

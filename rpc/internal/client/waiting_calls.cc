@@ -77,9 +77,12 @@ void OpenCalls::RemoveWake(OpenCall* call) {
   retrying_.Remove(call, call->wake_time);
 }
 
-Picked OpenCalls::PickForHedge(OpenCall* call, absl::Status* why_not) {
+Picked OpenCalls::PickForHedge(OpenCall* call,
+                               absl::Span<PickedServer* const> avoided,
+                               absl::Status* why_not) {
   ownership_.AssertHeld();
-  const Picked picked = Pick(*call);
+  const Picked picked = servers_.PickAnother(
+      call->method_name(), call->state().options().metadata, avoided);
   if (picked.connection != nullptr && picked.connection->usable()) {
     return picked;
   }

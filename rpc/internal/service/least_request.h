@@ -26,9 +26,13 @@ class LeastRequest final : public Balancer {
     servers_.assign(servers.begin(), servers.end());
   }
   size_t Pick(const Call& /*call*/) override {
-    size_t least = Draw();
+    size_t least = Draw(servers_.size());
+    if (servers_.size() == 1) return least;
     for (int drawn = 1; drawn < choices_; ++drawn) {
-      const size_t other = Draw();
+      // Any but the one it is compared with. Else a busy server of n has a call
+      // of n * n for certain, which may be more than it can do.
+      size_t other = Draw(servers_.size() - 1);
+      if (other >= least) ++other;
       if (servers_[other]->open_calls() < servers_[least]->open_calls()) {
         least = other;
       }
@@ -38,9 +42,9 @@ class LeastRequest final : public Balancer {
 
  private:
   // A product in place of a division, which costs as much as all the rest.
-  size_t Draw() {
+  size_t Draw(size_t below) {
     const uint64_t drawn = random_() - std::minstd_rand::min();
-    return static_cast<size_t>(drawn * servers_.size() >> 31);
+    return static_cast<size_t>(drawn * below >> 31);
   }
 
   const int choices_;
