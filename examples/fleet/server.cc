@@ -1,5 +1,7 @@
 // Serves fleet.Worker until it gets SIGINT or SIGTERM.
 
+#include <condition_variable>
+#include <mutex>
 #include <string>
 
 #include "absl/flags/flag.h"
@@ -27,12 +29,18 @@ namespace fleet {
 namespace {
 
 class WorkerService final : public Worker::Service {
-  absl::Status Work(verbena::ServerContext* /*context*/, const Task* /*task*/,
+  absl::Status Work(verbena::ServerContext* context, const Task* /*task*/,
                     Done* done) override {
     const absl::Time end = absl::Now() + absl::GetFlag(FLAGS_work);
     while (absl::Now() < end) {
     }
-    absl::SleepFor(absl::GetFlag(FLAGS_pause));
+    // A task that nobody waits for any more ends at once.
+    std::mutex mutex;
+    std::unique_lock<std::mutex> lock(mutex);
+    std::condition_variable_any().wait_for(
+        lock, context->stop_token(),
+        absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_pause)),
+        [] { return false; });
     done->set_by(absl::GetFlag(FLAGS_name));
     return absl::OkStatus();
   }

@@ -44,6 +44,8 @@ class Programs:
     shown: bool = False
     no_rnr: bool = False
     device: str = "rxe0"
+    # Runs only where --step names it.
+    by_command: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +89,6 @@ FIRST_GUEST = [
     Test("//tests/transport:transport_trains_test", seconds=300),
     Test("//tests/transport:revoking_transport_attachment_test", seconds=300,
          no_rnr=True, environment=(("VERBENA_TEST_REVOKE_LEASES", "1"),)),
-    Test("//tests/transport:transport_checksum_test", seconds=300),
     Test("//tests/transport:transport_credentials_test", seconds=300,
          no_rnr=True),
     Test("//tests/transport:transport_cancel_test", seconds=300, no_rnr=True),
@@ -96,7 +97,6 @@ FIRST_GUEST = [
     Test("//tests/transport:transport_shutdown_test", seconds=300, no_rnr=True),
     Test(END_TO_END, seconds=400, no_rnr=True,
          arguments=("--gtest_filter=-" + _BETWEEN_HOSTS,)),
-    Test(STREAMING, seconds=600, no_rnr=True),
     # Those that show a device; the others show forms of calls, as FORMS does.
     Test("//tests/integration:examples_test", seconds=300,
          arguments=(HELLO_SERVER,
@@ -211,7 +211,9 @@ ON_SIW = [siw(entry) for entry in (
 )]
 
 SECOND_GUEST = [
-    Programs("programs", seconds=900),
+    # Nothing of ours takes part. They are what a column of the software device
+    # is compared with, when that or the programs change.
+    Programs("programs", seconds=900, by_command=True),
     Command("bad_lines", "{repository}/tests/programs/run_cable --bad-lines "
             "--bin-dir={bin}", seconds=240),
     # The preloaded library lets the kernel's device alone.
@@ -238,10 +240,12 @@ SECOND_GUEST = [
          arguments=("--gtest_filter=-*AServerWhoseDeviceFailsOnce*",)),
     Test("//tests/transport:killed_peer_test", seconds=150),
     Test("//tests/endurance:kill_test", seconds=400,
-         arguments=("--kills=6", "--overrun_seconds=8")),
+         arguments=("--kills=4", "--overrun_seconds=8")),
     # Fewer than natively: connecting takes long on an emulated processor.
     Test("//tests/transport:many_connections_test", seconds=200, no_rnr=True,
          arguments=("--connections=200",)),
+    Test("//tests/transport:transport_checksum_test", seconds=300),
+    Test(STREAMING, seconds=600, no_rnr=True),
     # Each form of call, ended at any moment; interceptors, reactors and
     # coroutines see no device. A tenth of the moments that are drawn natively:
     # others in each run.

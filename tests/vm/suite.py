@@ -34,6 +34,7 @@ class Step:
     def __init__(self, entry, bin_dir, suffix="", server=1):
         self.entry = entry
         self.on_siw = entry.device == "siw0"
+        self.by_command = getattr(entry, "by_command", False)
         if self.on_siw and isinstance(entry, Test):
             suffix += ".siw"
         self.is_test = isinstance(entry, Test)
@@ -174,7 +175,8 @@ def apart(guests, bin_dir, only=""):
     steps, plans = [], []
     for node, entries in enumerate(guests, start=1):
         own = [step for step in (Step(entry, bin_dir, server=node)
-                                 for entry in entries) if only in step.name]
+                                 for entry in entries)
+               if only in step.name and (only or not step.by_command)]
         lines = []
         for on_siw, group in itertools.groupby(own, lambda step: step.on_siw):
             part = [line for step in group for line in step.plan()]

@@ -120,11 +120,21 @@ class Plans(unittest.TestCase):
 
     def test_plans_are_bash(self):
         steps, plans = suite.apart(manifest.APART, "/b i n")
-        self.assertEqual(len(steps), sum(map(len, manifest.APART)))
+        by_command = sum(getattr(entry, "by_command", False)
+                         for guest in manifest.APART for entry in guest)
+        self.assertEqual(len(steps),
+                         sum(map(len, manifest.APART)) - by_command)
         more_steps, more_plans = suite.joined(manifest.JOINED, "/bin")
         self.assertEqual(len(more_steps), 2 * len(manifest.JOINED))
         for plan in plans + more_plans:
             self.assert_bash(plan)
+
+    def test_some_steps_run_only_when_they_are_named(self):
+        guests = [[manifest.Programs("x", seconds=9, by_command=True),
+                   manifest.Command("y", "true")]]
+        for only, names in (("", ["y"]), ("x", ["x"])):
+            steps, _ = suite.apart(guests, "/bin", only)
+            self.assertEqual([step.name for step in steps], names)
 
     def test_names_of_steps_differ(self):
         steps = (suite.apart(manifest.APART, "/bin")[0] +

@@ -1,4 +1,4 @@
-"""C++ and proto blocks of documents stand in files that are built."""
+"""C++, proto and YAML blocks of documents stand in files of the tree."""
 
 import re
 import unittest
@@ -6,7 +6,7 @@ import unittest
 import build_site
 import markdown_text
 
-LANGUAGES = ("cpp", "c++", "c", "proto", "diff")
+LANGUAGES = ("cpp", "c++", "c", "proto", "diff", "yaml")
 FOLDERS = ("docs/code/*", "examples/*")
 
 
@@ -54,7 +54,7 @@ class CodeBlocks(unittest.TestCase):
 
     def test_what_documents_show_is_built(self):
         codes = [squeezed(read(path)) for path in build_site.tracked(*FOLDERS)
-                 if path.endswith((".cc", ".h", ".proto"))]
+                 if path.endswith((".cc", ".h", ".proto", ".yaml"))]
         problems = [
             "%s:%d" % (path, block.line) for path in build_site.documents()
             for block in markdown_text.blocks(read(path))

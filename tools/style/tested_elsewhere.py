@@ -74,6 +74,8 @@ TESTED_ELSEWHERE = {
     "rpc/internal/client/waiting_calls.cc": _RETRIES,
     "rpc/internal/client/resolver_link.cc": _RESOLVERS,
     "rpc/internal/client/server_set.cc": _SERVICES,
+    "rpc/internal/client/service_server.cc":
+        "tests/integration/fit_servers_test.cc",
     "rpc/internal/client/server_set_resolution.cc": _RESOLVERS,
     "rpc/internal/service/json_value.cc":
         "rpc/internal/service/service_config_test.cc",

@@ -5,10 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "rpc/internal/codec/metadata_codec.h"
 #include "rpc/internal/service/balancers.h"
 #include "rpc/internal/service/target.h"
-#include "rpc/load_report.h"
 #include "transport/base/clock.h"
 
 namespace verbena::internal {
@@ -22,55 +20,13 @@ absl::Status NoResolver(const Target& target) {
 
 }  // namespace
 
-ServerSet::Entry::Entry(ServerAddress address, std::string name,
-                        std::vector<std::string> addresses, ServerSet* set)
-    : subchannel(std::move(name), std::move(addresses), set->options_,
-                 set->endpoint_, &set->poller_, set->crowd_, &set->counters_,
-                 set),
-      set_(*set),
-      address_(std::move(address)) {}
-
-void ServerSet::Entry::OnResult(absl::StatusCode code, absl::Time begun,
-                                absl::Span<const uint8_t> trailing) {
-  set_.ownership_.AssertHeld();
-  Balancer::Result result{.code = code, .time = base::Now()};
-  result.latency = result.time - begun;
-  absl::StatusOr<LoadReport> load = absl::NotFoundError("");
-  if (!trailing.empty()) {
-    Metadata metadata;
-    ParseMetadata(trailing, &metadata).IgnoreError();
-    const auto found = metadata.find(kLoadReportKey);
-    if (found != metadata.end()) load = ReadLoadReport(found->second);
-  }
-  if (load.ok()) result.load = &*load;
-  set_.balancer_->OnResult(*position_, result);
-}
-
-void ServerSet::Entry::WatchHealth(const std::optional<std::string>& service) {
-  if (health_ != nullptr && health_->service() != service) EndWatch();
-  if (!service.has_value()) return;
-  if (health_ == nullptr) {
-    health_ =
-        std::make_unique<HealthWatch>(&set_.poller_, address_.address, *service,
-                                      [this] { set_.refresh_.Post(); });
-  }
-  health_->Follow(subchannel.state() == ChannelState::kReady
-                      ? subchannel.current()
-                      : nullptr);
-}
-
-void ServerSet::Entry::EndWatch() {
-  if (health_ == nullptr) return;
-  health_->Follow(nullptr);
-  health_ = nullptr;
-}
-
-absl::Status ServerSet::Entry::error() const {
-  if (health_ != nullptr && subchannel.state() == ChannelState::kReady) {
-    return health_->known() ? health_->status() : absl::OkStatus();
-  }
-  return subchannel.server_leaves() ? absl::OkStatus()
-                                    : subchannel.connect_error();
+std::unique_ptr<ServiceServer> ServerSet::NewServer(
+    ServerAddress address, std::vector<std::string> addresses) {
+  std::string name = address.address;
+  return std::make_unique<ServiceServer>(
+      std::move(address), std::move(name), std::move(addresses), options_,
+      endpoint_, &poller_, crowd_, &counters_,
+      static_cast<Subchannel::Owner*>(this));
 }
 
 void ServerSet::Later::Post() {
@@ -123,9 +79,9 @@ ServerSet::ServerSet(std::string target, const ChannelOptions& options,
 
 ServerSet::~ServerSet() = default;
 
-void ServerSet::Add(std::unique_ptr<Entry> entry) {
+void ServerSet::Add(std::unique_ptr<ServiceServer> server) {
   const base::MutexLock lock(mutex_);
-  entries_.push_back(std::move(entry));
+  servers_.push_back(std::move(server));
 }
 
 void ServerSet::OnStateChanged(Subchannel* subchannel) {
@@ -191,8 +147,9 @@ void ServerSet::Connect() {
 
 bool ServerSet::AnyOpenCalls() const {
   if (only_ != nullptr) return only_->open_calls() > 0;
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [](const auto& entry) { return entry->open_calls() > 0; });
+  return std::any_of(servers_.begin(), servers_.end(), [](const auto& server) {
+    return server->open_calls() > 0;
+  });
 }
 
 // Then everything is as it was before the first call.
@@ -222,18 +179,18 @@ absl::Status ServerSet::WhyNot(bool patient) const {
 absl::Status ServerSet::connect_error() const {
   ownership_.AssertHeld();
   if (only_ != nullptr) return only_->connect_error();
-  for (const auto& entry : entries_) {
-    if (absl::Status error = entry->error(); !error.ok()) return error;
+  for (const auto& server : servers_) {
+    if (absl::Status error = server->error(); !error.ok()) return error;
   }
   return resolve_error_;
 }
 
 // A server whose error may pass is the one to tell of: calls may wait for it.
 absl::Status ServerSet::AllFailed() const {
-  if (entries_.empty()) return resolve_error_;
+  if (servers_.empty()) return resolve_error_;
   absl::Status failure;
-  for (const auto& entry : entries_) {
-    const absl::Status error = entry->error();
+  for (const auto& server : servers_) {
+    const absl::Status error = server->error();
     if (error.ok()) return error;
     if (failure.ok() || absl::IsUnavailable(error)) failure = error;
   }
@@ -250,11 +207,11 @@ Picked ServerSet::PickAmong(const Balancer::Call& call,
   size_t position = balancer_->Pick(call);
   for (size_t tried = 0; tried < count; ++tried, ++position) {
     if (position >= count) position = 0;
-    Entry* const entry = ready_[position];
-    ClientConnection* const connection = entry->subchannel.connection();
+    ServiceServer* const server = ready_[position];
+    ClientConnection* const connection = server->subchannel.connection();
     if (connection == nullptr || !connection->usable()) continue;
-    const Picked picked = {connection, entry};
-    if (std::find(avoided.begin(), avoided.end(), entry) == avoided.end()) {
+    const Picked picked = {connection, server};
+    if (std::find(avoided.begin(), avoided.end(), server) == avoided.end()) {
       return picked;
     }
     if (first.connection == nullptr) first = picked;
@@ -264,16 +221,16 @@ Picked ServerSet::PickAmong(const Balancer::Call& call,
 
 // A server that is left out hears of no results: its balancer may be gone.
 void ServerSet::ClearReady() {
-  for (Entry* entry : ready_) entry->set_position(std::nullopt, false);
+  for (ServiceServer* server : ready_) server->ReportTo(nullptr, 0);
   ready_.clear();
 }
 
-void ServerSet::SetReady(std::vector<Entry*> ready) {
+void ServerSet::SetReady(std::vector<ServiceServer*> ready) {
   ClearReady();
   ready_ = std::move(ready);
   if (balancer_ == nullptr) return;
   for (size_t i = 0; i < ready_.size(); ++i) {
-    ready_[i]->set_position(i, balancer_->wants_results());
+    ready_[i]->ReportTo(balancer_.get(), i);
   }
   balancer_->SetServers(
       std::vector<Balancer::Server*>(ready_.begin(), ready_.end()));
@@ -282,16 +239,12 @@ void ServerSet::SetReady(std::vector<Entry*> ready) {
 void ServerSet::Refresh() {
   ownership_.AssertHeld();
   if (!refusal_.ok() || only_ != nullptr) return;
-  std::vector<Entry*> ready;
+  std::vector<ServiceServer*> ready;
   std::optional<std::string> health_service;
   if (config_ != nullptr) health_service = config_->health_service();
-  for (const auto& entry : entries_) {
-    entry->WatchHealth(health_service);
-    if (entry->ready()) ready.push_back(entry.get());
-    const bool unhealthy =
-        !entry->ready() && entry->subchannel.state() == ChannelState::kReady;
-    const base::MutexLock lock(mutex_);
-    entry->healthy = !unhealthy;
+  for (const auto& server : servers_) {
+    server->WatchHealth(&poller_, health_service, [this] { refresh_.Post(); });
+    if (server->ready()) ready.push_back(server.get());
   }
   // Addresses may have other weights although the servers are the same.
   SetReady(std::move(ready));
@@ -332,11 +285,11 @@ void ServerSet::Shut(const absl::Status& status) {
   poller_.CancelTimer(&resolve_timer_);
   poller_.CancelTimer(&idle_timer_);
   ClearReady();
-  for (const auto& entry : entries_) {
-    entry->EndWatch();
-    entry->subchannel.Shut();
+  for (const auto& server : servers_) {
+    server->EndWatch();
+    server->subchannel.Shut();
   }
-  for (const auto& entry : leaving_) entry->subchannel.Shut();
+  for (const auto& server : leaving_) server->subchannel.Shut();
   buffers_.Set(transport::BufferSource());
   Publish();
 }
@@ -358,23 +311,16 @@ void ServerSet::Describe(ChannelMetrics* metrics) const {
   metrics->connects = counters_.connects.value();
   metrics->failed_connects = counters_.failed_connects.value();
   const base::MutexLock lock(mutex_);
-  for (const auto& entry : entries_) {
-    metrics->servers.push_back(entry->subchannel.Describe());
-    ChannelServerMetrics& server = metrics->servers.back();
-    server.weight = entry->address().weight;
-    server.load_weight = entry->load_weight();
-    server.ejected = entry->ejected();
-    server.healthy = entry->healthy;
-    const uint64_t ended = entry->ended();
-    server.calls = entry->begun();
-    server.open_calls = server.calls - ended;
-    metrics->paths += server.paths;
-    if (!server.connected || metrics->connected) continue;
+  for (const auto& server : servers_) {
+    metrics->servers.push_back(server->Describe());
+    const ChannelServerMetrics& told = metrics->servers.back();
+    metrics->paths += told.paths;
+    if (!told.connected || metrics->connected) continue;
     metrics->connected = true;
-    metrics->device = server.device;
-    metrics->fabric = server.fabric;
-    metrics->fabric_reason = server.fabric_reason;
-    metrics->fabric_since = server.fabric_since;
+    metrics->device = told.device;
+    metrics->fabric = told.fabric;
+    metrics->fabric_reason = told.fabric_reason;
+    metrics->fabric_since = told.fabric_since;
   }
 }
 

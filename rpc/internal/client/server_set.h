@@ -23,10 +23,10 @@
 #include "rpc/channel_options.h"
 #include "rpc/channel_state.h"
 #include "rpc/internal/client/backoff.h"
-#include "rpc/internal/client/health_watch.h"
 #include "rpc/internal/client/picked_server.h"
 #include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/resolver_link.h"
+#include "rpc/internal/client/service_server.h"
 #include "rpc/internal/client/shared_buffer_source.h"
 #include "rpc/internal/client/shared_poller.h"
 #include "rpc/internal/client/subchannel.h"
@@ -130,51 +130,8 @@ class ServerSet final : private Subchannel::Owner {
   void Shut(const absl::Status& status);
 
  private:
-  // A server, or the only subchannel of pick_first.
-  class Entry final : public Balancer::Server, public PickedServer {
-   public:
-    Entry(ServerAddress address, std::string name,
-          std::vector<std::string> addresses, ServerSet* set);
-
-    const ServerAddress& address() const override { return address_; }
-    uint32_t open_calls() const override {
-      return static_cast<uint32_t>(begun() - ended());
-    }
-    bool same_host() const override { return subchannel.same_host(); }
-    void set_address(ServerAddress address) { address_ = std::move(address); }
-    // Its position in ready_; nothing if it is not there, and the balancer does
-    // not know it.
-    void set_position(std::optional<size_t> position, bool wants_results) {
-      position_ = position;
-      set_wants_results(position.has_value() && wants_results);
-    }
-
-    // Has the server asked about `service` while it is connected, or about
-    // nothing.
-    void WatchHealth(const std::optional<std::string>& service);
-    void EndWatch();
-    // Whether it may have calls.
-    bool ready() const {
-      return subchannel.state() == ChannelState::kReady &&
-             (health_ == nullptr || health_->status().ok());
-    }
-    // Why it may not; OK if that is not known yet.
-    absl::Status error() const;
-
-    Subchannel subchannel;
-    // For Describe(), under mutex_.
-    bool healthy = true;
-
-   private:
-    void OnResult(absl::StatusCode code, absl::Time begun,
-                  absl::Span<const uint8_t> trailing) override;
-
-    ServerSet& set_;
-    ServerAddress address_;
-    std::unique_ptr<HealthWatch> health_;  // Null if nobody asks.
-    std::optional<size_t> position_;
-  };
-  using Entries = std::vector<std::unique_ptr<Entry>>;
+  // Servers, or with pick_first one that stands for all.
+  using Servers = std::vector<std::unique_ptr<ServiceServer>>;
 
   // Runs a function of the set with the ownership held. Stands in a queue at
   // most once.
@@ -196,6 +153,9 @@ class ServerSet final : private Subchannel::Owner {
                       const absl::Status& status) override;
   bool WantsConnection(Subchannel* subchannel) override;
   void OnDrained(Subchannel* subchannel) override;
+
+  std::unique_ptr<ServiceServer> NewServer(ServerAddress address,
+                                           std::vector<std::string> addresses);
 
   // Returns null if nobody knows the scheme.
   static std::shared_ptr<ResolverFactory> FindFactory(
@@ -222,9 +182,9 @@ class ServerSet final : private Subchannel::Owner {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void UseEach(std::vector<ServerAddress> servers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
-  void Add(std::unique_ptr<Entry> entry)
+  void Add(std::unique_ptr<ServiceServer> server)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
-  void Remove(std::unique_ptr<Entry> entry)
+  void Remove(std::unique_ptr<ServiceServer> server)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void RemoveAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
 
@@ -235,7 +195,7 @@ class ServerSet final : private Subchannel::Owner {
   // SetReady().
   void ClearReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   // From now on the balancer knows the servers of `ready`.
-  void SetReady(std::vector<Entry*> ready)
+  void SetReady(std::vector<ServiceServer*> ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   // Tells the balancer, and the observer, which servers may have calls.
   void Refresh();
@@ -270,7 +230,7 @@ class ServerSet final : private Subchannel::Owner {
   bool used_ ABSL_GUARDED_BY(ownership_) = false;
   std::unique_ptr<Balancer> balancer_ ABSL_GUARDED_BY(ownership_);
   // Those that the balancer knows.
-  std::vector<Entry*> ready_ ABSL_GUARDED_BY(ownership_);
+  std::vector<ServiceServer*> ready_ ABSL_GUARDED_BY(ownership_);
   ResolverLink* resolver_ ABSL_GUARDED_BY(ownership_) = nullptr;
   // Somebody has wanted a connection before there was a server.
   bool wanted_ ABSL_GUARDED_BY(ownership_) = false;
@@ -281,8 +241,8 @@ class ServerSet final : private Subchannel::Owner {
   // The texts of which config_ and balancer_ were made.
   std::string config_json_ ABSL_GUARDED_BY(ownership_);
   std::string policy_ ABSL_GUARDED_BY(ownership_);
-  Entries leaving_ ABSL_GUARDED_BY(ownership_);  // They have calls.
-  Entries gone_ ABSL_GUARDED_BY(ownership_);     // For Reap().
+  Servers leaving_ ABSL_GUARDED_BY(ownership_);  // They have calls.
+  Servers gone_ ABSL_GUARDED_BY(ownership_);     // For Reap().
   Subchannel::Counters counters_;
   SharedBufferSource buffers_;
 
@@ -290,7 +250,7 @@ class ServerSet final : private Subchannel::Owner {
   base::CondVar state_changed_;
   // Written with the ownership held as well, so its holder needs no lock to
   // read them.
-  Entries entries_;
+  Servers servers_;
   ChannelState state_ = ChannelState::kIdle;
   // Why there will be no attempts; OK if there may be some.
   absl::Status refusal_;

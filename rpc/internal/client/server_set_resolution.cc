@@ -70,7 +70,7 @@ void ServerSet::OnResolveError(const absl::Status& why) {
     base::Log::OfProcess().Write(
         LogSeverity::kWarning,
         absl::StrCat(resolve_error_.message(),
-                     entries_.empty() ? "" : "; those before are kept"));
+                     servers_.empty() ? "" : "; those before are kept"));
   }
   if (!may_pass) return;
   // A resolver that could not be made does not look again by itself.
@@ -93,7 +93,7 @@ absl::Status ServerSet::UseAnswer(Resolved answer) {
   if (!config.ok()) {
     const std::string text =
         absl::StrCat("the service config is wrong: ", config.message());
-    if (entries_.empty()) return absl::UnavailableError(text);
+    if (servers_.empty()) return absl::UnavailableError(text);
     base::Log::OfProcess().Write(
         LogSeverity::kWarning,
         absl::StrCat(target_, ": ", text, "; the one before is kept"));
@@ -141,9 +141,8 @@ void ServerSet::UseOne(const std::vector<ServerAddress>& servers) {
 }
 
 void ServerSet::AddOnly(std::vector<std::string> addresses) {
-  Add(std::make_unique<Entry>(ServerAddress{.address = target_}, target_,
-                              std::move(addresses), this));
-  only_ = &entries_.front()->subchannel;
+  Add(NewServer({.address = target_}, std::move(addresses)));
+  only_ = &servers_.front()->subchannel;
 }
 
 // The order by address makes the servers' order the same for all clients.
@@ -154,38 +153,36 @@ void ServerSet::UseEach(std::vector<ServerAddress> servers) {
     std::string address = server.address;
     wanted.emplace(std::move(address), std::move(server));
   }
-  std::map<std::string, std::unique_ptr<Entry>> known;
+  std::map<std::string, std::unique_ptr<ServiceServer>> known;
   {
     const base::MutexLock lock(mutex_);
-    for (auto& entry : entries_) {
+    for (auto& entry : servers_) {
       std::string address = entry->address().address;
       known.emplace(std::move(address), std::move(entry));
     }
-    entries_.clear();
+    servers_.clear();
     for (auto& [address, server] : wanted) {
       auto found = known.extract(address);
       if (found.empty()) {
-        entries_.push_back(
-            std::make_unique<Entry>(std::move(server), address,
-                                    std::vector<std::string>{address}, this));
+        servers_.push_back(NewServer(std::move(server), {address}));
       } else {
         found.mapped()->set_address(std::move(server));
-        entries_.push_back(std::move(found.mapped()));
+        servers_.push_back(std::move(found.mapped()));
       }
     }
   }
   // The balancer still has those that leave, until Refresh().
   ClearReady();
   for (auto& [address, entry] : known) Remove(std::move(entry));
-  for (const auto& entry : entries_) entry->subchannel.Connect();
+  for (const auto& entry : servers_) entry->subchannel.Connect();
 }
 
 void ServerSet::RemoveAll() {
-  Entries all;
+  Servers all;
   {
     const base::MutexLock lock(mutex_);
-    all = std::move(entries_);
-    entries_.clear();
+    all = std::move(servers_);
+    servers_.clear();
   }
   only_ = nullptr;
   ClearReady();
@@ -193,7 +190,7 @@ void ServerSet::RemoveAll() {
 }
 
 // Its calls go on.
-void ServerSet::Remove(std::unique_ptr<Entry> entry) {
+void ServerSet::Remove(std::unique_ptr<ServiceServer> entry) {
   Subchannel& subchannel = entry->subchannel;
   entry->EndWatch();
   leaving_.push_back(std::move(entry));
