@@ -6,6 +6,8 @@
 #include "rpc/load_report.h"
 #include "rpc/resolver.h"
 #include "rpc/resolvers/dns_resolver.h"
+#include "rpc/resolvers/etcd_registration.h"
+#include "rpc/resolvers/etcd_resolver.h"
 #include "rpc/rpc.h"
 
 namespace {
@@ -26,6 +28,24 @@ std::shared_ptr<verbena::Channel> ByDns() {
   options.service_config = R"({"loadBalancingConfig": [{"round_robin": {}}]})";
   auto channel = verbena::CreateChannel("dns:///orders.example:50051", options);
   return channel;
+}
+
+std::shared_ptr<verbena::Channel> ByEtcd() {
+  verbena::EtcdOptions etcd;
+  etcd.end_points = {"10.0.0.1:2379", "10.0.0.2:2379", "10.0.0.3:2379"};
+  verbena::ChannelOptions options;
+  options.resolvers.push_back(verbena::NewEtcdResolvers(etcd));
+  auto channel = verbena::CreateChannel("etcd:///services/orders", options);
+  return channel;
+}
+
+absl::Status Register(const verbena::EtcdOptions& etcd) {
+  verbena::EtcdAnnouncement announcement;
+  announcement.prefix = "services/orders";
+  announcement.addresses = {"10.0.0.7:50051"};
+  announcement.version = "41";
+  auto registration = verbena::EtcdRegistration::Start(announcement, etcd);
+  return (*registration)->Withdraw();
 }
 
 std::shared_ptr<verbena::Channel> ToOrders() {

@@ -25,10 +25,10 @@ _LABEL = re.compile(r"^\s*(public|protected|private):")
 # The topics of the reference; topics.dox says what they are called.
 TOPICS = {
     "client": ["channel", "channel_options", "channel_state", "client_context",
-               "resolver", "balancer", "load_report",
-               "dns_resolver"],
+               "resolver", "balancer", "load_report", "dns_resolver",
+               "etcd_resolver", "etcd_options"],
     "server": ["server", "server_builder", "server_context", "server_status",
-               "service"],
+               "service", "etcd_registration"],
     "streams": ["client_stream", "server_stream", "stream"],
     "reactors": ["client_reactor", "server_reactor"],
     "coroutines": ["client_coroutine", "server_coroutine", "task",

@@ -10,9 +10,10 @@ Puts packages into the folder TARGET, and prints their names:
   verbena-tools       the programs, and the software device for other programs
   libverbena-admin0, libverbena-admin-dev            a server's status page
   libverbena-prometheus0, libverbena-prometheus-dev  metrics for prometheus-cpp
+  libverbena-etcd0, libverbena-etcd-dev              servers in etcd
   verbena-gateway     the bridge to gRPC
 
-The last five are apart because they stand on what nobody else needs.
+The last seven are apart because they stand on what nobody else needs.
 They are for the release of Debian or Ubuntu on which they are built.
 """
 
@@ -45,6 +46,10 @@ CONTENTS = [
     ("libverbena-prometheus-dev", r"lib/libverbena_prometheus\.(a|so)"
                                   r"|lib/pkgconfig/verbena_prometheus\.pc"
                                   r"|include/verbena/services/prometheus/.*"),
+    ("libverbena-etcd0", r"lib/libverbena_etcd\.so\.[\d.]+"),
+    ("libverbena-etcd-dev", r"lib/libverbena_etcd\.(a|so)"
+                            r"|lib/pkgconfig/verbena_etcd\.pc"
+                            r"|include/verbena/resolvers/etcd_.*"),
     ("verbena-gateway", r"bin/verbena-gateway"
                         r"|share/man/man1/verbena-gateway\.1"),
     ("libverbena0", r"lib/lib\w+\.so\.[\d.]+"),
@@ -62,6 +67,8 @@ DEVELOPMENT = {
                       "libsodium-dev, libc-ares-dev, protobuf-compiler",
     "libverbena-admin-dev": "libverbena-admin0 (= @VERSION@), "
                             "libverbena-dev (= @VERSION@), libcivetweb-dev",
+    "libverbena-etcd-dev": "libverbena-etcd0 (= @VERSION@), "
+                           "libverbena-dev (= @VERSION@), libgrpc++-dev",
     "libverbena-prometheus-dev": "libverbena-prometheus0 (= @VERSION@), "
                                  "libverbena-dev (= @VERSION@), "
                                  "prometheus-cpp-dev",
@@ -77,6 +84,9 @@ DESCRIPTIONS = {
     "libverbena-prometheus0": ("libs", "RPC over RDMA (Prometheus metrics)"),
     "libverbena-prometheus-dev": (
         "libdevel", "RPC over RDMA (Prometheus metrics, development files)"),
+    "libverbena-etcd0": ("libs", "RPC over RDMA (servers in etcd)"),
+    "libverbena-etcd-dev": (
+        "libdevel", "RPC over RDMA (servers in etcd, development files)"),
     "verbena-gateway": ("net", "RPC over RDMA (bridge to gRPC)"),
 }
 
@@ -260,7 +270,7 @@ def build(bin_dir, target):
     with tempfile.TemporaryDirectory() as folder:
         stage = os.path.join(folder, "stage")
         os.mkdir(stage)
-        whole = install.Stage(stage, bin_dir)
+        whole = install.Stage(stage, bin_dir, etcd=True)
         whole.fill()
         whole.add_gateway()
         packages = Packages(os.path.join(folder, "packages"), stage,

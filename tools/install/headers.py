@@ -14,6 +14,9 @@ import re
 PUBLIC_FOLDERS = ["rpc", "rpc/support", "rpc/services", "rpc/credentials"]
 # Those that users include of a folder that has others too.
 PUBLIC_HEADERS = ["rpc/resolvers/dns_resolver.h",
+                  "rpc/resolvers/etcd_options.h",
+                  "rpc/resolvers/etcd_registration.h",
+                  "rpc/resolvers/etcd_resolver.h",
                   "rpc/services/admin/admin_page.h",
                   "rpc/services/admin/log_tail.h",
                   "rpc/services/prometheus/prometheus_metrics.h"]

@@ -2,12 +2,13 @@
 """`./dev install` and `./dev uninstall`, after the build.
 
 usage: install.py install --bin-dir=FOLDER [--prefix=P] [--destdir=D]
-                          [--gateway]
+                          [--gateway] [--etcd]
        install.py uninstall [--prefix=P] [--destdir=D]
        install.py stage --bin-dir=FOLDER FOLDER    what would be below P
 
 P is /usr/local by default, D the environment's DESTDIR or empty: files go to
 D/P, and find each other wherever they are. --gateway: verbena-gateway too.
+--etcd: libverbena_etcd too.
 """
 
 import argparse
@@ -47,13 +48,15 @@ def version():
 class Stage:
     """A folder with all files as they will be below the prefix."""
 
-    def __init__(self, folder, bin_dir):
+    def __init__(self, folder, bin_dir, etcd=False):
         self.folder = folder
         self.bin_dir = bin_dir
         self.version = version()
+        self.libraries = [name for name in package_files.LIBRARIES
+                          if etcd or name not in package_files.ON_REQUEST]
 
     def fill(self):
-        for name in package_files.LIBRARIES:
+        for name in self.libraries:
             self.add_library(name)
         for built, path in PROGRAMS.items():
             self.copy(os.path.join(self.bin_dir, built), path, 0o755)
@@ -88,7 +91,7 @@ class Stage:
 
     def add_headers(self):
         files = headers.read_list(self.built(name, ".headers")
-                                  for name in package_files.LIBRARIES)
+                                  for name in self.libraries)
 
         def read(file):
             # Bazel's paths begin where its outputs do: bazel-out/MODE/bin.
@@ -100,7 +103,7 @@ class Stage:
             self.write("include/" + path, text)
 
     def add_cmake(self):
-        flags = {name: self.flags(name) for name in package_files.LIBRARIES}
+        flags = {name: self.flags(name) for name in self.libraries}
         texts = package_files.cmake(self.version, flags)
         for name, text in texts.items():
             self.write("lib/cmake/Verbena/" + name, text)
@@ -130,12 +133,13 @@ class Stage:
 
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="./dev", usage=(
-        "./dev install [--gateway] | uninstall "
+        "./dev install [--gateway] [--etcd] | uninstall "
         "[--prefix=FOLDER] [--destdir=FOLDER]"))
     parser.add_argument("command", choices=["install", "uninstall", "stage"])
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--bin-dir")
     parser.add_argument("--gateway", action="store_true")
+    parser.add_argument("--etcd", action="store_true")
     parser.add_argument("--prefix", default="/usr/local")
     parser.add_argument("--destdir", default=os.environ.get("DESTDIR", ""))
     options = parser.parse_args(arguments)
@@ -156,7 +160,7 @@ def main(arguments):
             print("Uninstalled from %s." % root)
         else:
             with tempfile.TemporaryDirectory() as folder:
-                stage = Stage(folder, options.bin_dir)
+                stage = Stage(folder, options.bin_dir, options.etcd)
                 stage.fill()
                 if options.gateway:
                     stage.add_gateway()

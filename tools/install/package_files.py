@@ -14,9 +14,12 @@ LIBRARIES = {
     "verbena_services": "Health and reflection services of Verbena",
     "verbena_shared_secret": "Credentials of Verbena by a shared secret",
     "verbena_dns": "Servers of Verbena by DNS",
+    "verbena_etcd": "Servers of Verbena in etcd",
     "verbena_admin": "A status page of Verbena's servers",
     "verbena_prometheus": "Metrics of Verbena for Prometheus",
 }
+# Those that are installed only if they are asked for.
+ON_REQUEST = ["verbena_etcd"]
 # What whoever includes the headers of a library links beside verbena.
 _PUBLIC_MODULES = {"verbena_prometheus": ["prometheus-cpp-core"]}
 
@@ -74,6 +77,7 @@ def cmake(version, flags_by_library):
         "INTERFACE_PATTERN": interface_version(version).replace(".", "[.]"),
         "ABSL_TARGETS": " ".join("absl::" + each for each in PUBLIC_ABSL),
     }
+    values.update(("FLAGS_" + name.upper(), "") for name in LIBRARIES)
     for name, flags in flags_by_library.items():
         values["FLAGS_" + name.upper()] = " ".join(flags)
     texts = {name: fill("templates/%s.in" % name, values)
