@@ -114,7 +114,7 @@ class OpenCall : public transport::ClientCall,
   // Null unless it has a policy of the kind.
   std::unique_ptr<RetryState> retry;
   std::unique_ptr<Hedge> hedge;
-  absl::Time wake_time = absl::InfinitePast();  // See Retries::WakeAt().
+  Retries::Wake wake = {absl::InfinitePast(), 0};  // See Retries::WakeAt().
 
   enum class Stage : uint8_t {
     kNew,       // Not started yet; maybe it is posted.

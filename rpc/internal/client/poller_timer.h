@@ -3,6 +3,7 @@
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_POLLER_TIMER_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_POLLER_TIMER_H_
 
+#include <cstdint>
 #include <functional>
 #include <utility>
 
@@ -25,7 +26,10 @@ class PollerTimer {
   friend class SharedPoller;
 
   const std::function<void(absl::Time now)> on_time_;
-  absl::Time due_ = absl::InfiniteFuture();  // Under the poller's ownership.
+  // Under the poller's ownership: when it goes off, and behind which others of
+  // that time.
+  absl::Time due_ = absl::InfiniteFuture();
+  uint64_t order_ = 0;
 };
 
 }  // namespace verbena::internal

@@ -42,26 +42,29 @@ std::optional<absl::Duration> Retries::Next(RetryState* state,
          std::uniform_real_distribution(1 - kJitter, 1 + kJitter)(random_);
 }
 
-void Retries::WakeAt(OpenCall* call, absl::Time due) {
-  due_.emplace(due, call);
+// Ordered as they came, not by their addresses: so a simulation repeats itself.
+Retries::Wake Retries::WakeAt(OpenCall* call, absl::Time due) {
+  const Wake wake(due, next_order_++);
+  due_.emplace(wake, call);
   poller_.LowerTimer(&timer_, due);
+  return wake;
 }
 
 std::vector<OpenCall*> Retries::RemoveAll() {
   poller_.CancelTimer(&timer_);
   std::vector<OpenCall*> all;
-  for (const auto& [due, call] : due_) all.push_back(call);
+  for (const auto& [wake, call] : due_) all.push_back(call);
   due_.clear();
   return all;
 }
 
 void Retries::OnTime(absl::Time now) {
-  while (!due_.empty() && due_.begin()->first <= now) {
+  while (!due_.empty() && due_.begin()->first.first <= now) {
     OpenCall* const call = due_.begin()->second;
     due_.erase(due_.begin());
     wake_(call, now);
   }
-  if (!due_.empty()) poller_.LowerTimer(&timer_, due_.begin()->first);
+  if (!due_.empty()) poller_.LowerTimer(&timer_, due_.begin()->first.first);
 }
 
 }  // namespace verbena::internal

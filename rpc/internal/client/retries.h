@@ -5,10 +5,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -54,10 +54,13 @@ class Retries {
                                      const Metadata& trailing);
   RetryThrottle& throttle() { return throttle_; }
 
-  // Wakes the call at `due`, once. REQUIRES: nothing else wakes it.
-  void WakeAt(OpenCall* call, absl::Time due);
-  // Does not wake a call at `due`, if it would.
-  void Remove(OpenCall* call, absl::Time due) { due_.erase({due, call}); }
+  // A call that is to be woken: when, and behind how many others.
+  using Wake = std::pair<absl::Time, uint64_t>;
+  // Wakes the call at `due`, once, behind those that were told to wake then
+  // before. REQUIRES: nothing else wakes it.
+  Wake WakeAt(OpenCall* call, absl::Time due);
+  // Does not wake that call, if it would.
+  void Remove(const Wake& wake) { due_.erase(wake); }
   // Wakes none any more, and returns them.
   std::vector<OpenCall*> RemoveAll();
 
@@ -69,7 +72,8 @@ class Retries {
   PollerTimer timer_;
   RetryThrottle throttle_;
   std::minstd_rand random_;
-  std::set<std::pair<absl::Time, OpenCall*>> due_;
+  uint64_t next_order_ = 0;
+  std::map<Wake, OpenCall*> due_;
 };
 
 }  // namespace verbena::internal

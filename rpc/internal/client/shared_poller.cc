@@ -89,14 +89,15 @@ void SharedPoller::LowerTimer(PollerTimer* timer, absl::Time time) {
   if (time >= timer->due_) return;
   CancelTimer(timer);
   timer->due_ = time;
-  timers_.emplace(time, timer);
+  timer->order_ = next_timer_order_++;
+  timers_.emplace(std::pair(time, timer->order_), timer);
   background_.Notify();
 }
 
 void SharedPoller::CancelTimer(PollerTimer* timer) {
   ownership_.AssertHeld();
   // Does nothing to a timer that is not set.
-  timers_.erase({timer->due_, timer});
+  timers_.erase({timer->due_, timer->order_});
   timer->due_ = absl::InfiniteFuture();
 }
 

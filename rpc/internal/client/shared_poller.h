@@ -5,9 +5,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -184,7 +184,8 @@ class SharedPoller {
   void RunTimers(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   // Returns the time at which the next timer goes off.
   absl::Time NextTimer() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_) {
-    return timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first;
+    return timers_.empty() ? absl::InfiniteFuture()
+                           : timers_.begin()->first.first;
   }
   void SleepAsHolder(const Waiter& waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
@@ -207,9 +208,11 @@ class SharedPoller {
   int pending_ ABSL_GUARDED_BY(ownership_) = 0;
   // Calls that have ever begun.
   uint64_t started_calls_ ABSL_GUARDED_BY(ownership_) = 0;
-  // The timers that are set, by PollerTimer::due_.
-  std::set<std::pair<absl::Time, PollerTimer*>> timers_
+  // The timers that are set, by PollerTimer::due_, and those of one time in the
+  // order in which they were set.
+  std::map<std::pair<absl::Time, uint64_t>, PollerTimer*> timers_
       ABSL_GUARDED_BY(ownership_);
+  uint64_t next_timer_order_ ABSL_GUARDED_BY(ownership_) = 0;
 
   BackgroundThread background_;  // Last: it uses all of the above.
 };

@@ -67,14 +67,13 @@ bool OpenCalls::WakeAt(OpenCall* call, absl::Time time) {
   ownership_.AssertHeld();
   RemoveWake(call);
   if (!shut_.ok()) return false;
-  call->wake_time = std::min(time, call->deadline());
-  retrying_.WakeAt(call, call->wake_time);
+  call->wake = retrying_.WakeAt(call, std::min(time, call->deadline()));
   return true;
 }
 
 void OpenCalls::RemoveWake(OpenCall* call) {
   ownership_.AssertHeld();
-  retrying_.Remove(call, call->wake_time);
+  retrying_.Remove(call->wake);
 }
 
 Picked OpenCalls::PickForHedge(OpenCall* call,
