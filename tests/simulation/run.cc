@@ -9,8 +9,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "tests/simulation/drop_channel.h"
+#include "tests/simulation/options.h"
 #include "transport/base/endpoint_options.h"
-#include "transport/device.h"
 #include "transport/soft/soft_faults.h"
 
 namespace verbena::simulation {
@@ -25,33 +26,17 @@ using end_to_end::Pattern;
 constexpr absl::Duration kLate = absl::Milliseconds(5);
 // In a harmless scenario, calls with at least this timeout succeed.
 constexpr absl::Duration kAmple = absl::Milliseconds(50);
-constexpr absl::Duration kKeepalive = absl::Milliseconds(100);
 // Bound of waits that end by the timeouts above.
 constexpr absl::Duration kPatience = absl::Seconds(30);
-constexpr uint64_t kMessageBytesMax = uint64_t{1} << 20;
 constexpr uint64_t kFloorBytes = uint64_t{1} << 20;
-constexpr absl::Duration kIdleTime = absl::Milliseconds(50);
 
 absl::Span<const uint8_t> Bytes(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// Returns options with the values that the server and all channels share.
-template <typename Options>
-Options CommonOptions(bool checksum) {
-  Options options;
-  options.device = std::string(transport::kSoftDevice);
-  options.max_send_message_bytes = kMessageBytesMax;
-  options.max_receive_message_bytes = kMessageBytesMax;
-  options.memory_idle_time = kIdleTime;
-  options.keepalive_time = kKeepalive;
-  options.keepalive_timeout = kKeepalive;
-  options.checksum = checksum;
-  return options;
-}
-
 transport::EndpointOptions ServerOptions(const Scenario& scenario) {
-  auto options = CommonOptions<transport::EndpointOptions>(scenario.checksum);
+  auto options = CommonOptions<transport::EndpointOptions>();
+  options.checksum = scenario.checksum;
   options.max_bulk_bytes = scenario.bulk_bytes;
   options.memory_floor_bytes = kFloorBytes;
   return options;
@@ -59,7 +44,8 @@ transport::EndpointOptions ServerOptions(const Scenario& scenario) {
 
 ChannelOptions ClientOptions(const Scenario& scenario,
                              const ChannelPlan& channel) {
-  auto options = CommonOptions<ChannelOptions>(channel.checksum);
+  auto options = CommonOptions<ChannelOptions>();
+  options.checksum = channel.checksum;
   options.max_arena_bytes = scenario.arena_bytes;
   options.connect_timeout = kKeepalive;
   options.revoke_leases = channel.revoke_leases;
@@ -115,29 +101,14 @@ void Run::StopServer() {
   // Taken out first: what Shutdown() waits for may start the next one.
   const std::unique_ptr<internal::ServerImpl> server = std::move(server_);
   if (server == nullptr) return;
+  world_.LookEverywhere();
   server->Shutdown(world_.Now() + absl::Milliseconds(10));
   world_.Remove(&server->endpoint());
 }
 
 void Run::DropChannel(size_t index) {
   if (channels_[index] == nullptr) return;
-  struct Drop {
-    ClientContext context;
-    end_to_end::Nothing request;
-    end_to_end::Description reply;
-    std::shared_ptr<Channel> channel;
-  };
-  auto* const drop = new Drop;
-  drop->channel = std::move(channels_[index]);
-  drop->context.TryCancel();
-  Inline::NewStub(drop->channel)
-      ->async()
-      ->Describe(&drop->context, &drop->request, &drop->reply,
-                 [this, drop](const absl::Status& /*status*/) {
-                   drop->channel.reset();
-                   delete drop;
-                   --channels_left_;
-                 });
+  DropInCallback(std::move(channels_[index]), [this] { --channels_left_; });
 }
 
 void Run::StartCall(const CallPlan& plan) {

@@ -60,7 +60,6 @@ class Run {
 
   void StartServer();
   void StopServer();
-  // Drops the last reference in a callback, where nobody waits for that.
   void DropChannel(size_t index);
   void StartCall(const CallPlan& plan);
   void OnEnd(Call* call, const absl::Status& status);

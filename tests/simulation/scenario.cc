@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "tests/simulation/draw.h"
 #include "transport/base/limits.h"
 
 namespace verbena::simulation {
@@ -16,36 +17,21 @@ constexpr uint64_t kLargest = 300'000;
 // Where calls, troubles and timeouts fall.
 constexpr absl::Duration kRunTime = absl::Milliseconds(200);
 
-class Draw {
- public:
-  explicit Draw(uint64_t seed) : random_(seed) {}
-
-  // Below `bound`.
-  uint64_t Number(uint64_t bound) { return random_() % bound; }
-  bool OneIn(uint64_t count) { return Number(count) == 0; }
-  absl::Duration Time(absl::Duration longest) {
-    return absl::Microseconds(static_cast<int64_t>(
-        Number(static_cast<uint64_t>(absl::ToInt64Microseconds(longest)))));
+// A length near the edges of the ways that a message can go.
+uint64_t DrawBytes(Draw& draw) {
+  switch (draw.Number(6)) {
+    case 0:
+      return draw.Number(64);
+    case 1:
+      return 100 + draw.Number(200);
+    case 2:
+      return transport::kBufferBytes - 200 + draw.Number(400);
+    case 3:
+      return draw.Number(2 * transport::kBufferBytes + 500);
+    default:
+      return draw.Number(kLargest);
   }
-  // A length near the edges of the ways that a message can go.
-  uint64_t Bytes() {
-    switch (Number(6)) {
-      case 0:
-        return Number(64);
-      case 1:
-        return 100 + Number(200);
-      case 2:
-        return transport::kBufferBytes - 200 + Number(400);
-      case 3:
-        return Number(2 * transport::kBufferBytes + 500);
-      default:
-        return Number(kLargest);
-    }
-  }
-
- private:
-  std::mt19937_64 random_;
-};
+}
 
 CallPlan DrawCall(Draw& draw, size_t channels) {
   CallPlan call;
@@ -58,10 +44,10 @@ CallPlan DrawCall(Draw& draw, size_t channels) {
                                : absl::Milliseconds(1) + draw.Time(kRunTime);
   if (draw.OneIn(5)) call.cancel = draw.Time(absl::Milliseconds(3));
   call.wait_for_ready = draw.OneIn(2);
-  call.request_bytes = draw.Bytes();
-  if (draw.OneIn(2)) call.reply_bytes = 1 + draw.Bytes();
-  if (draw.OneIn(3)) call.request_attachment_bytes = draw.Bytes();
-  if (draw.OneIn(4)) call.reply_attachment_bytes = draw.Bytes();
+  call.request_bytes = DrawBytes(draw);
+  if (draw.OneIn(2)) call.reply_bytes = 1 + DrawBytes(draw);
+  if (draw.OneIn(3)) call.request_attachment_bytes = DrawBytes(draw);
+  if (draw.OneIn(4)) call.reply_attachment_bytes = DrawBytes(draw);
   return call;
 }
 

@@ -1,16 +1,8 @@
 // Clients and a server in one thread on a manual clock, with calls, faults and
-// other troubles drawn from a seed.
-//
-//   simulation_test                  some seconds of seeds from 1 on
-//   simulation_test --seeds=10000    so many, however long it takes
-//   simulation_test --seed=17        that one again, with its trace
-//   simulation_test --seed=17 --seeds=9   nine from it on
+// other troubles drawn from a seed. seed_tests.h has the command line.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/personality.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,22 +11,18 @@
 #include <cstdio>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tests/simulation/run.h"
 #include "tests/simulation/scenario.h"
+#include "tests/simulation/seed_tests.h"
 #include "tests/simulation/world.h"
-#include "tests/testing/seed_range.h"
 #include "transport/faulty/fault_plan.h"
 #include "transport/faulty/faulty_provider.h"
 #include "transport/soft/soft_provider.h"
 
 namespace verbena::simulation {
-
-using testing_support::SeedRange;
-
 namespace {
 
 // Runs it, while the server's device fails as `plan` says; returns its trace.
@@ -61,11 +49,7 @@ std::string RunSeed(uint64_t seed) {
   const Scenario scenario(seed);
   transport::FaultPlan plan;
   scenario.AddFaults(&plan);
-  std::string trace = RunScenario(scenario, plan);
-  if (testing::Test::HasFailure()) {
-    std::printf("to repeat it: --seed=%s\n", absl::StrCat(seed).c_str());
-  }
-  return trace;
+  return RunScenario(scenario, plan);
 }
 
 constexpr int64_t kNever = -1;
@@ -152,70 +136,10 @@ TEST(SimulatedTest, AServerThatClosesAsSoonAsItHasAcceptedIsUnavailable) {
   EXPECT_THAT(RunScenario(scenario, plan), testing::HasSubstr("UNAVAILABLE"));
 }
 
-// Real time: the world's own stands still between two steps.
-absl::Time ProcessorTime() {
-  timespec now = {};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return absl::TimeFromTimespec(now);
-}
-
-class SimulationTest : public testing::Test {
- public:
-  explicit SimulationTest(const SeedRange& range) : range_(range) {}
-
-  void TestBody() override {
-    const absl::Time start = ProcessorTime();
-    uint64_t seed = range_.first;
-    for (; seed - range_.first < range_.count &&
-           ProcessorTime() - start < range_.longest;
-         ++seed) {
-      const std::string trace = RunSeed(seed);
-      if (range_.count == 1) std::printf("%s", trace.c_str());
-      if (HasFailure()) return;
-    }
-    std::printf("%s seeds from %s on\n",
-                absl::StrCat(seed - range_.first).c_str(),
-                absl::StrCat(range_.first).c_str());
-  }
-
- private:
-  const SeedRange range_;
-};
-
-class SameSeedTest : public testing::Test {
- public:
-  void TestBody() override {
-    constexpr uint64_t kSeeds = 20;
-    for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-      EXPECT_EQ(RunSeed(seed), RunSeed(seed)) << "seed " << seed;
-    }
-  }
-};
-
 }  // namespace
-
-void RegisterTests(const SeedRange& range) {
-  testing::RegisterTest(
-      "SimulationTest", "EachCallEndsOnceAndInTime", nullptr, nullptr, __FILE__,
-      __LINE__,
-      [range]() -> testing::Test* { return new SimulationTest(range); });
-  if (range.count == 1) return;
-  testing::RegisterTest("SimulationTest", "ASeedRunsTheSameTwice", nullptr,
-                        nullptr, __FILE__, __LINE__,
-                        []() -> testing::Test* { return new SameSeedTest; });
-}
-
 }  // namespace verbena::simulation
 
 int main(int argc, char** argv) {
-  // Containers that are ordered by address must have the same order in each
-  // run of the program.
-  if ((personality(0xffffffff) & ADDR_NO_RANDOMIZE) == 0 &&
-      personality(ADDR_NO_RANDOMIZE) != -1) {
-    execv("/proc/self/exe", argv);
-  }
-  testing::InitGoogleTest(&argc, argv);
-  verbena::simulation::RegisterTests(
-      verbena::testing_support::ParseSeedRange(argc, argv));
-  return RUN_ALL_TESTS();
+  return verbena::simulation::RunSeedTests(
+      argc, argv, {.run = verbena::simulation::RunSeed});
 }

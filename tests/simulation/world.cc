@@ -76,10 +76,13 @@ bool World::RunActions() {
   return busy;
 }
 
-bool World::StepParts() {
+bool World::StepParts(bool all) {
   bool busy = internal::SharedPollers::Simulate().Step();
+  all = all || busy;
   for (size_t i = 0; i < servers_.size(); ++i) {
-    busy = servers_[i]->Step() || busy;
+    if (all || servers_[i]->NextStep() <= Now()) {
+      busy = servers_[i]->Step() || busy;
+    }
   }
   return busy;
 }
@@ -92,23 +95,34 @@ absl::Time World::NextStep() const {
   return actions_.empty() ? next : std::min(next, actions_.begin()->first);
 }
 
+// After a quiet step only what is due can have something to do. Otherwise each
+// of many servers would look whenever one of them is due.
 void World::Step() {
   // A Shutdown() in an action steps, too: then the outer step only goes on.
   bool busy = RunActions();
-  busy = StepParts() || busy;
+  busy = StepParts(/*all=*/busy || !quiet_) || busy;
   const absl::Time soon = Now() + kRound;
   const absl::Time latest =
       busy ? soon : std::clamp(NextStep(), soon, soon + kHorizon);
   // The device moves the clock: by a round if it had something to do.
   device_.Step(ToTimePoint(latest));
+  quiet_ = !busy && Now() > soon;
 }
 
 bool World::RunUntil(const std::function<bool()>& done, absl::Time latest) {
+  LookEverywhere();
   while (!done()) {
     if (Now() >= latest) return false;
     Step();
   }
   return true;
+}
+
+// The action bounds the last step, which would else lead to the next event.
+void World::RunFor(absl::Duration time) {
+  const absl::Time end = Now() + time;
+  At(end, [] {});
+  RunUntil([] { return false; }, end);
 }
 
 }  // namespace verbena::simulation

@@ -44,18 +44,28 @@ class World {
     actions_.emplace(time, std::move(action));
   }
 
+  // Whether an action is to come.
+  bool AnyActions() const { return !actions_.empty(); }
+
+  // Something was done between two steps, and not in an action: the next step
+  // looks at all parts. RunUntil() does so by itself.
+  void LookEverywhere() { quiet_ = false; }
+
   // Runs the actions that are due, then each part of the world once. If nothing
   // was due, moves the clock to the next event, else by a microsecond.
   void Step();
 
   // Steps until `done()` is true. Returns false if it is not by `latest`.
   bool RunUntil(const std::function<bool()>& done, absl::Time latest);
+  // Steps for so long.
+  void RunFor(absl::Duration time);
 
  private:
   World();
 
-  // Whether there was something to do.
-  bool StepParts();
+  // Whether there was something to do. `all`: servers that are not due may have
+  // some, too.
+  bool StepParts(bool all);
   bool RunActions();
   // Time of the next event that is not one of the device.
   absl::Time NextStep() const;
@@ -63,6 +73,9 @@ class World {
   soft::Simulation& device_;
   std::vector<transport::ServerEndpoint*> servers_;
   std::multimap<absl::Time, std::function<void()>> actions_;
+  // The last step has found nothing to do anywhere, and moved the clock to the
+  // next event.
+  bool quiet_ = false;
 };
 
 }  // namespace verbena::simulation
