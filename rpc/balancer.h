@@ -69,7 +69,8 @@ class Balancer {
   // The end of a call, or of an attempt of one.
   struct Result {
     absl::StatusCode code = absl::StatusCode::kOk;
-    // When it ended, and how long it took.
+    // When it ended, and how long it took; zero for a stream, which ends when
+    // its user likes.
     absl::Time time = {};
     absl::Duration latency = {};
     // The load that the server has reported with it; null if it has not.

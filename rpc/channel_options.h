@@ -194,6 +194,13 @@ struct ChannelOptions {
   // With pick_first, which connects to one, this means nothing.
   int max_servers = 20;
 
+  // The number of this client among those of the service, from 0 on, each used
+  // once: that of a pod of a StatefulSet, say. Then servers of which clients
+  // choose some have equal numbers of clients, to within one, and a client
+  // chooses from half of max_servers to max_servers. -1: clients choose by
+  // chance.
+  int client_number = -1;
+
   // Where this process runs, for the policy `nearest`: see docs/services.md.
   Locality locality;
 

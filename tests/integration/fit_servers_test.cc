@@ -215,6 +215,23 @@ TEST_F(FitServersTest, AServerThatFailsIsEjectedForAWhile) {
   EXPECT_THAT(Spread(*stub, 9), SizeIs(3));
 }
 
+TEST_F(FitServersTest, AnotherPolicyKnowsNothingOfEjections) {
+  Answer(kEjectsSoon);
+  const auto stub = NewStub();
+  AwaitFit(*stub, 3);
+  servers_[1]->service.Answer(absl::InternalError("broken"));
+  CallUntil(*stub, [&] { return MetricsOf(*servers_[1]).ejected; });
+  Answer(R"({"loadBalancingConfig": [{"round_robin": {}}]})");
+  CallUntil(*stub, [&] { return !MetricsOf(*servers_[1]).ejected; });
+}
+
+TEST_F(FitServersTest, AServerWithRoomForOneCallIsNotAsked) {
+  options_.max_concurrent_calls = 1;
+  Answer(kHealthOfOrders);
+  const auto stub = NewStub();
+  EXPECT_EQ(CallAtOnce(*stub), absl::OkStatus());
+}
+
 // A server is always left, however badly it does.
 TEST_F(FitServersTest, CallsGoOnWhereAllServersFail) {
   for (const auto& fit : servers_) {

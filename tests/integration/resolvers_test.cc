@@ -60,6 +60,16 @@ TEST_F(ResolversTest, TheErrorOfTheResolverIsThatOfTheCalls) {
   EXPECT_FALSE(Call(*stub).empty());
 }
 
+TEST_F(ResolversTest, AnErrorIsForgottenWhileTheChannelIsIdle) {
+  options_.idle_timeout = absl::Milliseconds(20);
+  registry_->Answer(absl::UnavailableError("the registry is down"));
+  const auto stub = NewStub();
+  EXPECT_FALSE(CallAtOnce(*stub).ok());
+  while (channel_->state() != ChannelState::kIdle) std::this_thread::yield();
+  registry_->Answer(Addresses());
+  EXPECT_EQ(CallAtOnce(*stub), absl::OkStatus());
+}
+
 TEST_F(ResolversTest, AResolverThatCannotBeMadeIsMadeLater) {
   registry_->Refuse(absl::UnavailableError("no thread"));
   const auto stub = NewStub();

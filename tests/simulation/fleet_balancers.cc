@@ -37,6 +37,11 @@ class Watched final : public Balancer {
     EXPECT_LT(picked, servers_.size());
     return picked;
   }
+  bool wants_results() const override { return balancer_->wants_results(); }
+  void OnResult(size_t position, const Result& result) override {
+    EXPECT_LT(position, servers_.size());
+    balancer_->OnResult(position, result);
+  }
 
  private:
   const std::unique_ptr<Balancer> balancer_;
@@ -54,7 +59,7 @@ class Watcher final : public BalancerFactory {
   absl::StatusOr<std::unique_ptr<Balancer>> Create(const std::string& config,
                                                    uint64_t seed) override {
     absl::StatusOr<internal::ChosenPolicy> chosen = internal::ChoosePolicy(
-        {{.name = policy_, .config = config}}, /*others=*/{}, seed);
+        {{.name = policy_, .config = config}}, {.others = {}, .seed = seed});
     if (!chosen.ok()) return chosen.status();
     return std::make_unique<Watched>(std::move(chosen->balancer), watch_);
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -348,12 +349,17 @@ void FleetRun::ExpectSpread(FleetClient* client,
   const std::map<size_t, uint32_t> servers = client->servers();
   std::map<size_t, int> spread;
   for (const FleetCall* call : calls) {
+    std::set<size_t> of_call;
     for (const HandlerRun& run : call->runs) {
       EXPECT_TRUE(servers.contains(run.server)) << run.server;
       ++spread[run.server];
+      of_call.insert(run.server);
+    }
+    if (client->policy() != Policy::kPickFirst) {
+      EXPECT_EQ(of_call.size(), std::min(call->runs.size(), servers.size()));
     }
   }
-  // Hedges take turns, too, and a key leads a hedge to the same server.
+  // Hedges take turns, too, but go to other servers than the key leads to.
   const AttemptsPlan& attempts = client->plan().attempts;
   const bool once = attempts.kind != AttemptsPlan::Kind::kHedge ||
                     attempts.pause > absl::ZeroDuration();
@@ -370,6 +376,7 @@ void FleetRun::ExpectSpread(FleetClient* client,
     case Policy::kRingHash:
       for (const FleetCall* call : calls) {
         for (const HandlerRun& run : call->runs) {
+          if (!run.previous.empty()) continue;
           EXPECT_EQ(rings_[servers]
                         .emplace(call->plan->key, run.server)
                         .first->second,

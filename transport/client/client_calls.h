@@ -62,6 +62,7 @@ class ClientCalls final : private CallTable {
     return sent_.live() + shared_.waiting_small.size() +
            shared_.waiting_large.size();
   }
+  size_t max_open_calls() const { return shared_.slots.size(); }
   bool nearly_full() const { return open_calls() + 1 >= shared_.slots.size(); }
 
  private:

@@ -130,6 +130,10 @@ class ClientConnection final : private CmEventHandler {
     return calls_ == nullptr ? 0 : calls_->open_calls();
   }
 
+  // Calls that may be open at once; 0 before it is connected.
+  size_t max_open_calls() const {
+    return calls_ == nullptr ? 0 : calls_->max_open_calls();
+  }
   // Whether the next call but one would wait for one of these to end.
   bool nearly_full() const {
     return calls_ != nullptr && calls_->nearly_full();

@@ -82,6 +82,10 @@ absl::Status Check(const ChannelOptions& options) {
     return Invalid("max_servers", absl::StrCat(options.max_servers),
                    absl::StrCat("from 0 to ", kMaxServers));
   }
+  if (options.client_number < -1) {
+    return Invalid("client_number", absl::StrCat(options.client_number),
+                   "-1 or more");
+  }
   if (options.max_metadata_bytes > transport::kMaxMetadataBytes) {
     return Invalid("max_metadata_bytes",
                    absl::StrCat(options.max_metadata_bytes),

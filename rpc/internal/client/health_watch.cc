@@ -115,7 +115,10 @@ class HealthWatch::Call final : public transport::ClientCall,
     bool answered = false;
     lite::HealthCheckResponse answer;
     while (messages_.Read(&message) == transport::StreamResult::kDone) {
-      answered = ParseMessage(message.message, &answer).ok();
+      const absl::Status parsed = ParseMessage(message.message, &answer);
+      // Ends this call, and tells the watch.
+      if (!parsed.ok()) return connection_.Cancel(this, parsed);
+      answered = true;
     }
     if (!answered) return;
     const auto status = answer.status();
@@ -178,6 +181,10 @@ void HealthWatch::Follow(ClientConnection* connection) {
 
 void HealthWatch::Ask() {
   if (connection_ == nullptr || call_ != nullptr) return;
+  // The watch would be the only call, for ever.
+  if (connection_->max_open_calls() < 2) {
+    return TakeForHealthy("allows only one call of a connection at once");
+  }
   call_ = new Call(this, connection_);
   call_->Start(service_);
 }
@@ -192,18 +199,21 @@ void HealthWatch::OnAnswer(absl::Status status) {
 void HealthWatch::OnEnd(const absl::Status& status) {
   call_ = nullptr;
   if (status.code() == absl::StatusCode::kUnimplemented) {
-    base::Log::OfProcess().Write(
-        LogSeverity::kWarning,
-        absl::StrCat(server_,
-                     " has no grpc.health.v1.Health, which "
-                     "healthCheckConfig asks for, and is taken for "
-                     "healthy"));
-    return SetStatus(absl::OkStatus(), /*pending=*/false);
+    return TakeForHealthy("has no grpc.health.v1.Health");
   }
   SetStatus(Unhealthy(server_, status.message()), /*pending=*/false);
   poller_.LowerTimer(
       &timer_, base::Now() + backoff_.Next(
                                  /*was_cheap=*/false, absl::ZeroDuration()));
+}
+
+void HealthWatch::TakeForHealthy(absl::string_view why) {
+  base::Log::OfProcess().Write(
+      LogSeverity::kWarning,
+      absl::StrCat(server_, " ", why,
+                   ", and is taken for healthy, which "
+                   "healthCheckConfig would have it asked"));
+  SetStatus(absl::OkStatus(), /*pending=*/false);
 }
 
 void HealthWatch::SetStatus(absl::Status status, bool pending) {

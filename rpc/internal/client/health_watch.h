@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "rpc/internal/client/backoff.h"
 #include "rpc/internal/client/poller_timer.h"
@@ -49,6 +50,7 @@ class HealthWatch {
   void OnAnswer(absl::Status status);
   // The call has ended with an error.
   void OnEnd(const absl::Status& status);
+  void TakeForHealthy(absl::string_view why);
   void SetStatus(absl::Status status, bool pending);
 
   SharedPoller& poller_;

@@ -125,7 +125,7 @@ class Hedge {
     // Fails if its head can't be written.
     absl::Status Prepare(int previous);
     void Start() {
-      attempt_.Begin(picked_.server);
+      attempt_.Begin(picked_.server, /*timed=*/true);
       picked_.connection->Start(this);
     }
     void Cancel(const absl::Status& why) {

@@ -104,6 +104,7 @@ class OpenCall : public transport::ClientCall,
   bool Configure(const std::shared_ptr<const ServiceConfig>& config,
                  const MethodConfig& by, absl::Time now);
   bool configured = false;
+  bool streams() const { return streams_; }
   // Whether it waits for a connection.
   bool patient() const {
     return state().options().wait_for_ready.value_or(waits_by_config_);

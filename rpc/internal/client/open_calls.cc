@@ -49,7 +49,7 @@ void OpenCalls::Launch(OpenCall* call, const Picked& picked) {
   // All of the call is set before Start(), which may end the call from inside.
   call->stage = OpenCall::Stage::kLaunched;
   call->connection = connection;
-  call->attempt.Begin(picked.server);
+  call->attempt.Begin(picked.server, /*timed=*/!call->streams());
   call->state().results().set_peer(connection->peer());
   // For each attempt anew: another server may want no names.
   call->SetSendsName(connection->wants_method_names());

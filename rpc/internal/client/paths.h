@@ -57,6 +57,7 @@ class Paths {
   // True if no connection takes calls.
   bool empty() const { return ready_ == 0; }
   size_t ready() const { return ready_; }
+  bool all_ready() const { return ready_ == paths_.size(); }
 
   // Returns the connection with the least open calls, of these and `first`,
   // which may be null; `first` if it is as good as any.

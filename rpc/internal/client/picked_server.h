@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "rpc/balancer.h"
 #include "rpc/internal/codec/status_text.h"
 #include "transport/base/clock.h"
 #include "transport/base/counter.h"
@@ -27,11 +28,13 @@ class PickedServer {
   // of it. Costs a null check if no balancer has picked the server.
   class Attempt {
    public:
-    void Begin(PickedServer* server) {
+    // `timed`: the time that it takes says something of the server.
+    void Begin(PickedServer* server, bool timed) {
       server_ = server;
       if (ABSL_PREDICT_TRUE(server == nullptr)) return;
       server->begun_.Add();
-      begun_ = server->wants_results_ ? base::Now() : kNotTimed;
+      counts_ = server->wants_results_;
+      begun_ = counts_ && timed ? base::Now() : kNotTimed;
     }
     void EndWith(const transport::CallResponse& response) {
       if (ABSL_PREDICT_TRUE(server_ == nullptr)) return;
@@ -56,12 +59,17 @@ class PickedServer {
              absl::Span<const uint8_t> trailing) {
       PickedServer& server = *std::exchange(server_, nullptr);
       server.ended_.Add();
-      if (counts && server.wants_results_ && begun_ != kNotTimed) {
-        server.OnResult(code, begun_, trailing);
-      }
+      if (!counts || !counts_ || !server.wants_results_) return;
+      const absl::Time now = base::Now();
+      server.OnResult({.code = code,
+                       .time = now,
+                       .latency = begun_ == kNotTimed ? absl::ZeroDuration()
+                                                      : now - begun_},
+                      trailing);
     }
 
     PickedServer* server_ = nullptr;
+    bool counts_ = false;
     absl::Time begun_;
   };
 
@@ -78,9 +86,9 @@ class PickedServer {
   void set_wants_results(bool wants) { wants_results_ = wants; }
 
  private:
-  // An attempt that began at `begun` has ended, and says something of the
-  // server.
-  virtual void OnResult(absl::StatusCode code, absl::Time begun,
+  // An attempt has ended, with these trailing metadata, and says something of
+  // the server. `result` has no load yet.
+  virtual void OnResult(Balancer::Result result,
                         absl::Span<const uint8_t> trailing) = 0;
 
   base::Counter begun_;

@@ -161,6 +161,9 @@ void ServerSet::OnIdleTimer() {
   }
   if (resolver_ != nullptr) std::exchange(resolver_, nullptr)->Close();
   poller_.CancelTimer(&resolve_timer_);
+  resolve_error_ = absl::OkStatus();
+  resolve_backoff_.Reset();
+  wanted_ = false;
   RemoveAll();
   if (factory_ == nullptr) AddOnly({target_});
   buffers_.Set(transport::BufferSource());
@@ -198,7 +201,7 @@ absl::Status ServerSet::AllFailed() const {
 }
 
 // The balancer's choice may be avoided, or have been lost a moment ago: then
-// the next one.
+// the next one that is not ejected.
 Picked ServerSet::PickAmong(const Balancer::Call& call,
                             absl::Span<PickedServer* const> avoided) {
   const size_t count = ready_.size();
@@ -211,7 +214,9 @@ Picked ServerSet::PickAmong(const Balancer::Call& call,
     ClientConnection* const connection = server->subchannel.connection();
     if (connection == nullptr || !connection->usable()) continue;
     const Picked picked = {connection, server};
-    if (std::find(avoided.begin(), avoided.end(), server) == avoided.end()) {
+    const bool passed_over = tried > 0 && server->ejected();
+    if (!passed_over &&
+        std::find(avoided.begin(), avoided.end(), server) == avoided.end()) {
       return picked;
     }
     if (first.connection == nullptr) first = picked;

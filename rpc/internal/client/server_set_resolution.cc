@@ -126,6 +126,11 @@ absl::Status ServerSet::UseConfig(const std::string& given) {
   // Either one subchannel has all addresses, or each has one.
   if ((balancer_ == nullptr) != (chosen.balancer == nullptr)) RemoveAll();
   ClearReady();
+  // As the new balancer does not know it.
+  for (const auto& server : servers_) {
+    server->set_ejected(false);
+    server->set_load_weight(0);
+  }
   balancer_ = std::move(chosen.balancer);
   return absl::OkStatus();
 }
@@ -147,7 +152,13 @@ void ServerSet::AddOnly(std::vector<std::string> addresses) {
 
 // The order by address makes the servers' order the same for all clients.
 void ServerSet::UseEach(std::vector<ServerAddress> servers) {
-  ChooseSubset(static_cast<size_t>(options_.max_servers), seed_, &servers);
+  const auto max_servers = static_cast<size_t>(options_.max_servers);
+  if (options_.client_number >= 0) {
+    ChooseNumberedSubset(
+        max_servers, static_cast<uint64_t>(options_.client_number), &servers);
+  } else {
+    ChooseSubset(max_servers, seed_, &servers);
+  }
   std::map<std::string, ServerAddress> wanted;
   for (ServerAddress& server : servers) {
     std::string address = server.address;

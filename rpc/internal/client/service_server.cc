@@ -8,10 +8,8 @@
 
 namespace verbena::internal {
 
-void ServiceServer::OnResult(absl::StatusCode code, absl::Time begun,
+void ServiceServer::OnResult(Balancer::Result result,
                              absl::Span<const uint8_t> trailing) {
-  Balancer::Result result{.code = code, .time = base::Now()};
-  result.latency = result.time - begun;
   absl::StatusOr<LoadReport> load = absl::NotFoundError("");
   if (!trailing.empty()) {
     Metadata metadata;

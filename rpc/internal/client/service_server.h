@@ -76,7 +76,7 @@ class ServiceServer final : public Balancer::Server, public PickedServer {
   Subchannel subchannel;
 
  private:
-  void OnResult(absl::StatusCode code, absl::Time begun,
+  void OnResult(Balancer::Result result,
                 absl::Span<const uint8_t> trailing) override;
 
   ServerAddress address_;

@@ -83,10 +83,7 @@ void SubchannelConnections::UsePaths() {
 
 // Opens the next one only when all that are wanted take calls.
 void SubchannelConnections::Grow() {
-  if (1 + extra_ >= max_per_address_ ||
-      paths_.ready() < further_.size() + extra_) {
-    return;
-  }
+  if (1 + extra_ >= max_per_address_ || !paths_.all_ready()) return;
   if (server_.empty()) server_ = current()->server_addresses().server;
   ++extra_;
   next_shrink_ = base::Now() + delays_.shrink;
@@ -145,7 +142,17 @@ SubchannelConnections::Change SubchannelConnections::LookAtCurrent() {
   }
   Retire(std::move(current_.connection));
   if (!paths_.empty()) {
+    const base::SocketAddress lost = endpoint().address;
     std::tie(current_.connection, current_.endpoint) = paths_.Take();
+    if (endpoint().address == lost) {
+      --extra_;
+    } else {
+      std::erase_if(further_, [this](const Endpoint& each) {
+        return each.address == endpoint().address;
+      });
+      extra_ = 0;
+    }
+    UsePaths();
     return Change::kReplaced;
   }
   ClearPaths();

@@ -43,14 +43,19 @@ Made MakeOutlierDetection(const JsonValue& config, const PolicySource& source) {
                                             source.seed);
 }
 
-// The child can be made again, because it could be made once.
+// Below another one it would mean nothing, and make five times as many.
 Made MakeNearest(const JsonValue& config, const PolicySource& source) {
   ASSIGN_OR_RETURN(Nearest::Options options, ReadNearest(config));
+  if (source.below_nearest) return config.MustBe("only once above a policy");
   options.here = source.here;
-  RETURN_IF_ERROR(ChooseChild(config, source).status());
-  return std::make_unique<Nearest>(std::move(options), [&] {
-    return std::move(ChooseChild(config, source)->balancer);
-  });
+  PolicySource below = source;
+  below.below_nearest = true;
+  Nearest::Children children;
+  for (std::unique_ptr<Balancer>& child : children) {
+    ASSIGN_OR_RETURN(ChosenPolicy chosen, ChooseChild(config, below));
+    child = std::move(chosen.balancer);
+  }
+  return std::make_unique<Nearest>(std::move(options), std::move(children));
 }
 
 Made WithSlowStart(const JsonValue& config, const PolicySource& source,

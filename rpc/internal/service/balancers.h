@@ -25,6 +25,7 @@ struct PolicySource {
   uint64_t seed;  // Determines all random values.
   // The client's place.
   Locality here = {};
+  bool below_nearest = false;
 };
 
 // A policy that a channel can follow.

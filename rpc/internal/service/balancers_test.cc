@@ -147,6 +147,9 @@ TEST(ChoosePolicyTest, SaysWhatIsWrong) {
               HasSubstr("least_request.choiceCount is 1"));
   EXPECT_THAT(error("nearest", "{}"),
               HasSubstr("but must be an object with \"childPolicy\""));
+  EXPECT_THAT(error("nearest", R"({"childPolicy": [{"nearest":
+                        {"childPolicy": [{"round_robin": {}}]}}]})"),
+              HasSubstr("but must be only once above a policy"));
   EXPECT_THAT(error("nearest", R"({"childPolicy": [{"pick_first": {}}]})"),
               HasSubstr("nearest.childPolicy is"));
   EXPECT_THAT(

@@ -2,11 +2,13 @@
 
 namespace verbena::internal {
 
-Nearest::Nearest(Options options, const NewChild& new_child)
+Nearest::Nearest(Options options, Children children)
     : options_(std::move(options)),
-      rings_{Ring{new_child()}, Ring{new_child()}, Ring{new_child()},
-             Ring{new_child()}, Ring{new_child()}},
-      wants_results_(rings_[0].balancer->wants_results()) {}
+      wants_results_(children[0]->wants_results()) {
+  for (size_t i = 0; i < kDistances; ++i) {
+    rings_[i].balancer = std::move(children[i]);
+  }
+}
 
 // Parts that are unknown are no ground to call a server near.
 size_t Nearest::DistanceOf(const Server& server) const {
@@ -41,7 +43,8 @@ void Nearest::SetServers(absl::Span<Server* const> servers) {
 size_t Nearest::Pick(const Call& call) {
   size_t nearest = 0;
   for (size_t i = 0; i < used_.size(); ++i) {
-    const size_t picked = used_[i]->positions[used_[i]->balancer->Pick(call)];
+    const size_t place = used_[i]->balancer->Pick(call);
+    const size_t picked = used_[i]->PositionAt(place);
     if (servers_[picked]->open_calls() < options_.max_open_calls) return picked;
     if (i == 0) nearest = picked;
   }

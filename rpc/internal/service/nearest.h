@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -30,10 +29,11 @@ class Nearest final : public Balancer {
     // away.
     uint32_t max_open_calls = 100;
   };
-  using NewChild = std::function<std::unique_ptr<Balancer>()>;
+  static constexpr size_t kDistances = 5;
+  using Children = std::array<std::unique_ptr<Balancer>, kDistances>;
 
-  // REQUIRES: `new_child` never returns null.
-  Nearest(Options options, const NewChild& new_child);
+  // REQUIRES: the children are balancers of one policy.
+  Nearest(Options options, Children children);
 
   void SetServers(absl::Span<Server* const> servers) override;
   size_t Pick(const Call& call) override;
@@ -41,11 +41,14 @@ class Nearest final : public Balancer {
   void OnResult(size_t position, const Result& result) override;
 
  private:
-  static constexpr size_t kDistances = 5;
-
   struct Ring {
     std::unique_ptr<Balancer> balancer;
     std::vector<size_t> positions = {};  // In servers_.
+
+    // A policy of the user may pick what is not there.
+    size_t PositionAt(size_t place) const {
+      return positions[place < positions.size() ? place : 0];
+    }
   };
 
   size_t DistanceOf(const Server& server) const;

@@ -16,6 +16,14 @@ namespace {
 
 using testing::ElementsAre;
 
+// A balancer for each distance.
+template <typename Make>
+Nearest::Children Children(Make make) {
+  Nearest::Children children;
+  for (auto& child : children) child = make();
+  return children;
+}
+
 class NearestTest : public testing::Test {
  protected:
   void Add(const Locality& locality) {
@@ -26,7 +34,7 @@ class NearestTest : public testing::Test {
   std::vector<int> Picks(int count) { return set_.Picks(&nearest_, count); }
 
   Nearest nearest_{{.here = {"eu", "a", "r7"}, .max_open_calls = 10},
-                   [] { return std::make_unique<RoundRobin>(7); }};
+                   Children([] { return std::make_unique<RoundRobin>(7); })};
   BalancedServers set_{0};
 };
 
@@ -68,7 +76,7 @@ TEST_F(NearestTest, UnknownPlacesAreFar) {
 }
 
 TEST(NearestOfNowhereTest, AllServersAreEquallyFar) {
-  Nearest nearest({}, [] { return std::make_unique<RoundRobin>(7); });
+  Nearest nearest({}, Children([] { return std::make_unique<RoundRobin>(7); }));
   const BalancedServers set(2);
   set.Tell(&nearest);
   EXPECT_THAT(set.Picks(&nearest, 4), ElementsAre(2, 2));
@@ -77,10 +85,10 @@ TEST(NearestOfNowhereTest, AllServersAreEquallyFar) {
 TEST_F(NearestTest, TellsThePolicyBelowOfItsOwnServers) {
   const OutlierDetection::Options options{
       .max_ejection_percent = 100, .consecutive_failures = {{.threshold = 1}}};
-  Nearest nearest({.here = {"eu", "a", "r7"}}, [&] {
-    return std::make_unique<OutlierDetection>(
-        options, std::make_unique<RoundRobin>(7), /*seed=*/7);
-  });
+  Nearest nearest({.here = {"eu", "a", "r7"}}, Children([&] {
+                    return std::make_unique<OutlierDetection>(
+                        options, std::make_unique<RoundRobin>(7), /*seed=*/7);
+                  }));
   ASSERT_TRUE(nearest.wants_results());
   Add({"us", "a", ""});
   Add({"eu", "a", ""});

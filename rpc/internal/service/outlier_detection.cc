@@ -46,7 +46,10 @@ void OutlierDetection::OnResult(size_t position, const Result& result) {
     child_->OnResult(child_at_[position], result);
   }
   Host& host = *host_at_[position];
-  host.latency_sum += result.latency;
+  if (result.latency > absl::ZeroDuration()) {
+    ++host.timed;
+    host.latency_sum += result.latency;
+  }
   if (result.code == absl::StatusCode::kOk) {
     ++host.succeeded;
     host.failures_in_a_row = 0;
@@ -80,7 +83,7 @@ void OutlierDetection::EndInterval(absl::Time now) {
   if (options_.latency.has_value()) EjectByLatency(*options_.latency, now);
   ReturnEjected(now);
   for (auto& [address, host] : hosts_) {
-    host.succeeded = host.failed = 0;
+    host.succeeded = host.failed = host.timed = 0;
     host.latency_sum = absl::ZeroDuration();
   }
   TellChanges();
@@ -132,7 +135,7 @@ void OutlierDetection::EjectByLatency(const Latency& by, absl::Time now) {
   if (candidates.empty()) return;
   std::vector<absl::Duration> means;
   for (const Host* host : candidates) {
-    means.push_back(host->latency_sum / host->calls());
+    means.push_back(host->latency_sum / std::max<uint32_t>(host->timed, 1));
   }
   std::vector<absl::Duration> sorted = means;
   const auto middle = sorted.begin() + (sorted.size() - 1) / 2;

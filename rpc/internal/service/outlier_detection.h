@@ -73,7 +73,11 @@ class OutlierDetection final : public Balancer {
         random_(static_cast<uint32_t>(seed)) {}
 
   void SetServers(absl::Span<Server* const> servers) override;
-  size_t Pick(const Call& call) override { return taken_[child_->Pick(call)]; }
+  size_t Pick(const Call& call) override {
+    const size_t picked = child_->Pick(call);
+    // A policy of the user may pick what is not there.
+    return taken_[picked < taken_.size() ? picked : 0];
+  }
   bool wants_results() const override { return true; }
   void OnResult(size_t position, const Result& result) override;
 
@@ -85,6 +89,7 @@ class OutlierDetection final : public Balancer {
     // Since the interval began.
     uint32_t succeeded = 0;
     uint32_t failed = 0;
+    uint32_t timed = 0;
     absl::Duration latency_sum;
 
     uint32_t failures_in_a_row = 0;

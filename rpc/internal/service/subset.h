@@ -20,6 +20,14 @@ namespace verbena::internal {
 void ChooseSubset(size_t size, uint64_t seed,
                   std::vector<ServerAddress>* servers);
 
+// Chooses for the client of that number, of clients that count from 0. Leaves
+// from half of `size` to `size` servers, so that those have equal numbers of
+// clients, to within one. A server that leaves or comes changes two places at
+// most, but all of them where the number of servers passes `size` times a power
+// of two.
+void ChooseNumberedSubset(size_t size, uint64_t number,
+                          std::vector<ServerAddress>* servers);
+
 }  // namespace verbena::internal
 
 #endif  // VERBENA_RPC_INTERNAL_SERVICE_SUBSET_H_

@@ -69,5 +69,60 @@ TEST(SubsetTest, GivesEachServerAboutAsManyClients) {
   }
 }
 
+std::set<std::string> Dealt(uint64_t number,
+                            std::vector<ServerAddress> servers) {
+  ChooseNumberedSubset(20, number, &servers);
+  std::set<std::string> chosen;
+  for (const ServerAddress& server : servers) chosen.insert(server.address);
+  return chosen;
+}
+
+TEST(NumberedSubsetTest, GivesEachServerAsManyClientsToWithinOne) {
+  for (const int servers : {21, 40, 41, 105, 1000}) {
+    std::map<std::string, int> clients;
+    for (const ServerAddress& server : Servers(servers)) {
+      clients[server.address] = 0;
+    }
+    for (uint64_t number = 0; number < 300; ++number) {
+      const std::set<std::string> chosen = Dealt(number, Servers(servers));
+      EXPECT_GE(chosen.size(), 10u);
+      EXPECT_LE(chosen.size(), 20u);
+      for (const std::string& address : chosen) ++clients[address];
+      const auto [least, most] = std::minmax_element(
+          clients.begin(), clients.end(),
+          [](const auto& a, const auto& b) { return a.second < b.second; });
+      ASSERT_LE(most->second - least->second, 1)
+          << servers << " servers, " << number + 1 << " clients";
+    }
+  }
+}
+
+TEST(NumberedSubsetTest, ChangesTwoPlacesAtMostWhenAServerLeaves) {
+  for (uint64_t number = 0; number < 50; ++number) {
+    const std::set<std::string> before = Dealt(number, Servers(100));
+    for (int gone = 0; gone < 100; ++gone) {
+      std::vector<ServerAddress> servers = Servers(100);
+      servers.erase(servers.begin() + gone);
+      std::vector<std::string> left;
+      const std::set<std::string> after = Dealt(number, servers);
+      std::set_difference(before.begin(), before.end(), after.begin(),
+                          after.end(), std::back_inserter(left));
+      EXPECT_LE(left.size(), 2);
+    }
+  }
+}
+
+TEST(NumberedSubsetTest, LeavesEachClientOneServerAtLeast) {
+  for (uint64_t number = 0; number < 20; ++number) {
+    std::vector<ServerAddress> servers = Servers(5);
+    ChooseNumberedSubset(1, number, &servers);
+    EXPECT_EQ(servers.size(), 1);
+  }
+}
+
+TEST(NumberedSubsetTest, LeavesAllWhereThereAreNotMore) {
+  EXPECT_EQ(Dealt(7, Servers(20)).size(), 20);
+}
+
 }  // namespace
 }  // namespace verbena::internal

@@ -1,8 +1,17 @@
 #include "rpc/internal/service/weighted_round_robin.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace verbena::internal {
+namespace {
+
+// Bounds as parts of the mean weight. A server cannot draw all calls by what it
+// reports, nor lose all of its own. gRPC has the same.
+constexpr double kLeastShare = 0.1;
+constexpr double kLargestShare = 10;
+
+}  // namespace
 
 // A server that was away begins anew: its load then says nothing of now.
 void WeightedRoundRobin::SetServers(absl::Span<Server* const> servers) {
@@ -26,9 +35,12 @@ void WeightedRoundRobin::OnResult(size_t position, const Result& result) {
     if (used > 0 && rate > 0) {
       Load& load = *load_at_[position];
       const double errors = report->errors_per_second / rate;
-      load.weight = rate / (used + errors * options_.error_penalty);
-      load.first = std::min(load.first, now_);
-      load.last = now_;
+      const double weight = rate / (used + errors * options_.error_penalty);
+      if (std::isfinite(weight) && weight > 0) {
+        load.weight = weight;
+        load.first = std::min(load.first, now_);
+        load.last = now_;
+      }
     }
   }
   if (now_ >= next_update_) Update(now_);
@@ -52,12 +64,16 @@ void WeightedRoundRobin::Update(absl::Time now) {
     reported += weights.back() > 0 ? 1 : 0;
     sum += weights.back();
   }
-  const bool by_load = reported >= 2;
+  const double mean = sum / static_cast<double>(std::max<size_t>(reported, 1));
+  const bool by_load = reported >= 2 && std::isfinite(mean);
   for (size_t i = 0; i < weights.size(); ++i) {
     if (!by_load) {
       weights[i] = servers_[i]->address().weight;
     } else if (weights[i] == 0) {
-      weights[i] = sum / static_cast<double>(reported);
+      weights[i] = mean;
+    } else {
+      weights[i] =
+          std::clamp(weights[i], mean * kLeastShare, mean * kLargestShare);
     }
     servers_[i]->set_load_weight(by_load ? weights[i] : 0);
   }

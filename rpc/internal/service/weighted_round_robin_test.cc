@@ -102,6 +102,28 @@ TEST_F(WeightedRoundRobinTest, AServerThatReportsNothingHasTheMeanWeight) {
   EXPECT_NEAR(picks[2], 200, 2);
 }
 
+TEST_F(WeightedRoundRobinTest, NoReportDrawsAllCalls) {
+  SetServers({1, 1, 1});
+  Report({{.cpu_utilization = 1e-9, .requests_per_second = 1e9},
+          {.cpu_utilization = 0.5, .requests_per_second = 100},
+          {.cpu_utilization = 0.5, .requests_per_second = 100}});
+  const std::vector<int> picks = Picks(3200);
+  EXPECT_NEAR(picks[1], 100, 5);
+  EXPECT_NEAR(picks[2], 100, 5);
+}
+
+TEST_F(WeightedRoundRobinTest, ReportsThatAreBeyondAllNumbersDoNotCount) {
+  SetServers({1, 1, 1});
+  const LoadReport endless{.cpu_utilization = 1e-10,
+                           .requests_per_second = 1e300};
+  Report({endless, endless, {}});
+  EXPECT_THAT(Picks(30), ElementsAre(10, 10, 10));
+  // Each weight is finite, but not their sum.
+  const LoadReport huge{.cpu_utilization = 1, .requests_per_second = 1e308};
+  Report({huge, huge, huge});
+  EXPECT_THAT(Picks(30), ElementsAre(10, 10, 10));
+}
+
 TEST_F(WeightedRoundRobinTest, OneReportAloneIsNotTaken) {
   SetServers({1, 1});
   Report({{.cpu_utilization = 0.01, .requests_per_second = 100}, {}});
