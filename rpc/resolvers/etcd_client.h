@@ -50,20 +50,26 @@ class EtcdClient {
   template <typename Response>
   void Call(const char* method, const google::protobuf::MessageLite& request,
             std::function<void(absl::StatusOr<Response>)> on_reply) {
-    call_ = connection_->Call(
-        method, request.SerializeAsString(), options_.request_timeout,
-        [on_reply = std::move(on_reply),
-         method](const absl::StatusOr<std::string>& bytes) {
-          Response response;
-          if (!bytes.ok()) {
-            on_reply(bytes.status());
-          } else if (!response.ParseFromString(*bytes)) {
-            on_reply(absl::InternalError(
-                absl::StrCat("the reply of ", method, " is damaged")));
-          } else {
-            on_reply(std::move(response));
-          }
-        });
+    CallFor(options_.request_timeout, method, request, std::move(on_reply));
+  }
+  // As Call(), for at most `timeout`.
+  template <typename Response>
+  void CallFor(absl::Duration timeout, const char* method,
+               const google::protobuf::MessageLite& request,
+               std::function<void(absl::StatusOr<Response>)> on_reply) {
+    call_ = connection_->Call(method, request.SerializeAsString(), timeout,
+                              [on_reply = std::move(on_reply), method](
+                                  const absl::StatusOr<std::string>& bytes) {
+                                Response response;
+                                if (!bytes.ok()) {
+                                  on_reply(bytes.status());
+                                } else if (!response.ParseFromString(*bytes)) {
+                                  on_reply(absl::InternalError(absl::StrCat(
+                                      "the reply of ", method, " is damaged")));
+                                } else {
+                                  on_reply(std::move(response));
+                                }
+                              });
   }
   EtcdConnection& connection() { return *connection_; }
 

@@ -1,5 +1,7 @@
 #include "rpc/resolvers/etcd_registrar.h"
 
+#include <algorithm>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "rpc/resolvers/etcd_api.pb.h"
@@ -117,8 +119,11 @@ void EtcdRegistrar::Withdraw() {
 void EtcdRegistrar::Revoke() {
   etcd::LeaseRevokeRequest request;
   request.set_id(lease_);
-  client_.Call<etcd::LeaseRevokeResponse>(
-      "/etcdserverpb.Lease/LeaseRevoke", request,
+  // The destructor waits for one timeout, which three end points must share.
+  const absl::Duration timeout = client_.options().request_timeout /
+                                 std::min<size_t>(client_.end_points(), 3);
+  client_.CallFor<etcd::LeaseRevokeResponse>(
+      timeout, "/etcdserverpb.Lease/LeaseRevoke", request,
       [this](const absl::StatusOr<etcd::LeaseRevokeResponse>& response) {
         if (response.ok() || absl::IsNotFound(response.status())) {
           return EndWithdrawal(absl::OkStatus());

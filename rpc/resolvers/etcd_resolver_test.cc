@@ -246,7 +246,7 @@ TEST_F(EtcdResolverTest, LeavesAnEndPointThatFallsSilent) {
   const auto resolver =
       Follow(absl::StrCat(first.address(), ",", second.address()), "silent",
              answers, Watchful());
-  EXPECT_EQ(answers.NextText(), "10.0.0.1:7");
+  Await(answers, "10.0.0.1:7");
   (first.connections() > 0 ? first : second).Set(TcpRelay::Mode::kSilent);
   etcd_->Put("silent/b", Server("10.0.0.2:7"));
   Await(answers, "10.0.0.1:7 10.0.0.2:7");

@@ -22,8 +22,8 @@ DNS_PACKAGES=(dnsmasq-base)
 # What fills a root folder to try packages in.
 ROOT_PACKAGES=(mmdebstrap)
 BENCH_PACKAGES=(gnuplot-nox)
-# What `bench --against-grpc` compares with, and verbena-gateway stands on;
-# nothing else needs it.
+# What `bench --against-grpc` compares with, and verbena-gateway and the library
+# for etcd stand on; nothing else needs it.
 GRPC_PACKAGES=(libgrpc++-dev protobuf-compiler-grpc)
 # Programs that describe a NIC, and that measure it beside Verbena.
 NIC_PACKAGES=(iproute2 ibverbs-utils perftest)
