@@ -10,7 +10,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,6 +17,7 @@
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/test_service.h"
 #include "tests/testing/child_process.h"
+#include "transport/base/clock.h"
 #include "transport/base/mutex.h"
 
 namespace verbena::end_to_end {
@@ -41,8 +41,15 @@ class Flaky final : public EndToEnd::Service {
     attachments_.emplace_back(context->request_attachment().begin(),
                               context->request_attachment().end());
     called_.NotifyAll();
-    if (!pushback_.empty()) {
-      context->AddTrailingMetadata("grpc-retry-pushback-ms", pushback_);
+    if (sends_initial_metadata_) context->AddInitialMetadata("it", "begins");
+    for (const std::string& pushback : pushbacks_) {
+      context->AddTrailingMetadata("grpc-retry-pushback-ms", pushback);
+    }
+    if (hangs_) {
+      while (!context->IsCancelled()) {
+        called_.WaitUntil(mutex_, base::Now() + absl::Milliseconds(1));
+      }
+      return absl::CancelledError("nobody waits");
     }
     if (statuses_.empty()) {
       reply->set_payload(request->payload());
@@ -58,9 +65,18 @@ class Flaky final : public EndToEnd::Service {
     statuses_ = std::move(statuses);
     previous_.clear();
   }
-  void PushBack(std::string pushback) {
+  void SendInitialMetadata() {
     const base::MutexLock lock(mutex_);
-    pushback_ = std::move(pushback);
+    sends_initial_metadata_ = true;
+  }
+  void PushBack(std::vector<std::string> pushbacks) {
+    const base::MutexLock lock(mutex_);
+    pushbacks_ = std::move(pushbacks);
+  }
+  // Whether calls wait until they are cancelled.
+  void Hang(bool hangs) {
+    const base::MutexLock lock(mutex_);
+    hangs_ = hangs;
   }
   // The attachment of each attempt.
   std::vector<std::string> attachments() {
@@ -81,7 +97,9 @@ class Flaky final : public EndToEnd::Service {
   base::Mutex mutex_;
   base::CondVar called_;
   std::deque<absl::Status> statuses_ ABSL_GUARDED_BY(mutex_);
-  std::string pushback_ ABSL_GUARDED_BY(mutex_);
+  bool sends_initial_metadata_ ABSL_GUARDED_BY(mutex_) = false;
+  bool hangs_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::string> pushbacks_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> previous_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> attachments_ ABSL_GUARDED_BY(mutex_);
 };
@@ -112,7 +130,8 @@ class RetriesTest : public ::testing::Test {
             "maxAttempts": 4, "initialBackoff": ")",
         pause, R"(", "maxBackoff": ")", pause,
         R"(", "backoffMultiplier": 2,
-            "retryableStatusCodes": ["UNAVAILABLE", "ABORTED"]}}])",
+            "retryableStatusCodes": ["UNAVAILABLE", "ABORTED",
+                                     "DEADLINE_EXCEEDED"]}}])",
         fields, "}");
     options.initial_backoff = absl::Milliseconds(10);
     return EndToEnd::NewStub(CreateChannel(
@@ -222,19 +241,51 @@ TEST_F(RetriesTest, AChannelThatEndsEndsThePauses) {
 TEST_F(RetriesTest, AServerMayForbidFurtherAttempts) {
   const auto stub = NewStub();
   for (const char* never : {"-1", "soon"}) {
-    service_.PushBack(never);
+    service_.PushBack({never});
     service_.FailWith({Unavailable()});
     EXPECT_EQ(Call(*stub).code(), absl::StatusCode::kUnavailable) << never;
     EXPECT_THAT(service_.previous(), SizeIs(1)) << never;
   }
 }
 
+TEST_F(RetriesTest, AServerThatSendsInitialMetadataHasTheCall) {
+  const auto stub = NewStub();
+  service_.SendInitialMetadata();
+  service_.FailWith({Unavailable(), Unavailable()});
+  EXPECT_EQ(Call(*stub).code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(service_.previous(), SizeIs(1));
+}
+
 TEST_F(RetriesTest, AServerMaySayWhenToComeBack) {
   const auto stub = NewStub("3600s");
-  service_.PushBack("1");
+  service_.PushBack({"1"});
   service_.FailWith({Unavailable(), Unavailable()});
   EXPECT_EQ(Call(*stub), absl::OkStatus());
   EXPECT_THAT(service_.previous(), SizeIs(3));
+}
+
+TEST_F(RetriesTest, TheLastWordOfAServerCounts) {
+  const auto stub = NewStub();
+  service_.PushBack({"1", "-1"});
+  service_.FailWith({Unavailable()});
+  EXPECT_EQ(Call(*stub).code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(service_.previous(), SizeIs(1));
+  service_.PushBack({"-1", "1"});
+  service_.FailWith({Unavailable()});
+  EXPECT_EQ(Call(*stub), absl::OkStatus());
+}
+
+TEST_F(RetriesTest, ADeadlineThatPassesTakesNoToken) {
+  const auto stub = NewStub(
+      "0.001s", R"(, "retryThrottling": {"maxTokens": 4, "tokenRatio": 1})");
+  service_.Hang(true);
+  EXPECT_EQ(Call(*stub, absl::Milliseconds(50)).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  service_.Hang(false);
+  // Three tokens of four are left. Two would not be more than half.
+  service_.FailWith({absl::DeadlineExceededError("of another server")});
+  EXPECT_EQ(Call(*stub), absl::OkStatus());
+  EXPECT_THAT(service_.previous(), SizeIs(2));
 }
 
 TEST_F(RetriesTest, ManyFailuresStopTheRetries) {

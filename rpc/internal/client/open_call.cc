@@ -110,6 +110,8 @@ void OpenCall::Run() { calls_->RunPosted(this); }
 
 absl::Status OpenCall::OnInitialMetadata(absl::Span<const uint8_t> metadata) {
   if (hedge != nullptr && hedge->decided()) return absl::OkStatus();
+  // As in gRPC: a server that sends them has begun to answer.
+  if (retry != nullptr) retry->committed = true;
   return ParseMetadata(metadata, &state().results().initial_metadata);
 }
 

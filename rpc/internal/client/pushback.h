@@ -4,6 +4,7 @@
 #define VERBENA_RPC_INTERNAL_CLIENT_PUSHBACK_H_
 
 #include <cstdint>
+#include <iterator>
 #include <optional>
 
 #include "absl/strings/numbers.h"
@@ -21,10 +22,12 @@ struct Pushback {
 };
 
 // Reads gRPC's key in trailing metadata: a number of milliseconds. Anything but
-// a number that is not negative means never.
+// a number that is not negative means never. The last of several values counts,
+// as in gRPC.
 inline Pushback ReadPushback(const Metadata& trailing) {
-  const auto found = trailing.find("grpc-retry-pushback-ms");
-  if (found == trailing.end()) return {};
+  const auto [first, end] = trailing.equal_range("grpc-retry-pushback-ms");
+  if (first == end) return {};
+  const auto found = std::prev(end);
   int64_t wait_ms = 0;
   if (!absl::SimpleAtoi(found->second, &wait_ms) || wait_ms < 0) {
     return {.never = true, .wait = std::nullopt};

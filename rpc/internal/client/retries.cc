@@ -26,7 +26,7 @@ std::optional<absl::Duration> Retries::Next(RetryState* state,
   const RetryPolicy& policy = *state->policy;
   const Pushback pushback = ReadPushback(trailing);
   if (!policy.codes.Contains(status.code())) return std::nullopt;
-  if (!throttle_.NoteFailure() || pushback.never ||
+  if (!throttle_.NoteFailure() || state->committed || pushback.never ||
       state->attempts >= policy.max_attempts) {
     return std::nullopt;
   }

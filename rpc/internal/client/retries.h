@@ -31,7 +31,8 @@ struct RetryState {
 
   const std::shared_ptr<const ServiceConfig> config;  // Has the policy.
   const RetryPolicy* const policy;
-  int attempts = 1;  // Those that have begun.
+  int attempts = 1;        // Those that have begun.
+  bool committed = false;  // There is no further attempt.
   absl::Duration next_backoff;
 };
 

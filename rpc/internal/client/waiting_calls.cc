@@ -44,6 +44,8 @@ void OpenCalls::StartUnconnected(OpenCall* call) {
 bool OpenCalls::TryAgainLater(OpenCall* call, const absl::Status& status) {
   ownership_.AssertHeld();
   if (!shut_.ok() || call->state().cancelled()) return false;
+  // Takes no token either: the server may be well, and the call too short.
+  if (call->deadline() <= base::Now()) return false;
   const std::optional<absl::Duration> pause = retrying_.Next(
       call->retry.get(), status, call->state().results().trailing_metadata);
   if (!pause.has_value()) return false;

@@ -1,5 +1,6 @@
 #include "rpc/internal/service/json_value.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/match.h"
@@ -95,9 +96,11 @@ absl::StatusOr<std::string> JsonValue::String() const {
 absl::StatusOr<double> JsonValue::Number() const {
   if (value_->has_number_value()) return value_->number_value();
   double number;
+  const std::string& text = value_->string_value();
+  // Without "0x10", "inf" and "nan".
   if (!value_->has_string_value() ||
-      !absl::SimpleAtod(value_->string_value(), &number) ||
-      !std::isfinite(number)) {
+      text.find_first_not_of("0123456789+-.eE ") != std::string::npos ||
+      !absl::SimpleAtod(text, &number) || !std::isfinite(number)) {
     return MustBe("a number");
   }
   return number;
@@ -115,14 +118,21 @@ absl::StatusOr<uint64_t> JsonValue::Integer(uint64_t least,
   return static_cast<uint64_t>(*number);
 }
 
-// A number of seconds and an "s": no other unit, as in protobuf.
+// As in protobuf: a number of seconds, with up to nine decimals, and an "s".
 absl::StatusOr<absl::Duration> JsonValue::Duration() const {
-  absl::Duration duration;
+  constexpr char kDigits[] = "0123456789";
+  constexpr size_t kMostDecimals = 9;
+  constexpr absl::Duration kLongest = absl::Seconds(315'576'000'000);
   const std::string& text = value_->string_value();
-  const bool digits = text.find_first_not_of("0123456789.") + 1 == text.size();
-  if (!digits || !absl::EndsWith(text, "s") ||
-      !absl::ParseDuration(text, &duration) ||
-      duration == absl::InfiniteDuration()) {
+  const size_t whole = std::min(text.find_first_not_of(kDigits), text.size());
+  size_t end = whole;
+  if (absl::StartsWith(text.substr(whole), ".")) {
+    end = std::min(text.find_first_not_of(kDigits, whole + 1), text.size());
+  }
+  absl::Duration duration;
+  if (whole == 0 || end == whole + 1 || end > whole + 1 + kMostDecimals ||
+      text.substr(end) != "s" || !absl::ParseDuration(text, &duration) ||
+      duration > kLongest) {
     return MustBe("a duration in seconds, such as \"0.25s\"");
   }
   return duration;

@@ -4,6 +4,7 @@
 #define VERBENA_RPC_INTERNAL_SERVICE_RETRY_THROTTLE_H_
 
 #include <algorithm>
+#include <cstdint>
 
 #include "rpc/internal/service/service_config.h"
 
@@ -11,17 +12,19 @@ namespace verbena::internal {
 
 // Counts as gRPC's proposal A6 has it: a failure takes a token, a success gives
 // a part of one back, and calls are tried again while more than half are there.
-// For one thread at a time.
+// Counts thousandths of tokens, as the proposal does, because sums of fractions
+// in binary might end above the half where the exact sum does not. For one
+// thread at a time.
 class RetryThrottle {
  public:
   // Tokens that are missing stay missing, in proportion. Null: no bound.
   void Configure(const RetryThrottling* throttling) {
     const RetryThrottling next =
         throttling != nullptr ? *throttling : RetryThrottling();
-    const double part =
-        bounds_.max_tokens > 0 ? tokens_ / bounds_.max_tokens : 1;
+    tokens_ = bounds_.max_tokens > 0
+                  ? tokens_ * next.max_tokens / bounds_.max_tokens
+                  : next.max_tokens;
     bounds_ = next;
-    tokens_ = part * next.max_tokens;
   }
 
   void NoteSuccess() {
@@ -29,16 +32,16 @@ class RetryThrottle {
   }
   // Returns whether what has failed may be tried again.
   bool NoteFailure() {
-    tokens_ = std::max(tokens_ - 1, 0.0);
+    tokens_ = std::max<int64_t>(tokens_ - kThousandths, 0);
     return allows();
   }
   bool allows() const {
-    return bounds_.max_tokens <= 0 || tokens_ > bounds_.max_tokens / 2;
+    return bounds_.max_tokens == 0 || tokens_ > bounds_.max_tokens / 2;
   }
 
  private:
   RetryThrottling bounds_;
-  double tokens_ = 0;
+  int64_t tokens_ = 0;
 };
 
 }  // namespace verbena::internal

@@ -1,6 +1,8 @@
 #include "rpc/internal/service/service_config.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -13,7 +15,9 @@ namespace {
 
 // The proposals' bound for the attempts of a call: more are taken for five.
 constexpr uint64_t kMaxAttempts = 5;
-constexpr uint64_t kLargestInteger = uint64_t{1} << 31;
+// Integers of service configs are protobuf's uint32.
+constexpr uint64_t kLargestInteger = UINT32_MAX;
+constexpr uint64_t kMostTokens = 1000;
 
 constexpr int kLastCode = static_cast<int>(absl::StatusCode::kUnauthenticated);
 
@@ -197,16 +201,19 @@ absl::StatusOr<std::vector<ServiceConfig::Policy>> ReadPolicies(
 }
 
 absl::Status ServiceConfigReader::ReadThrottling(const JsonValue& object) {
-  RetryThrottling throttling;
   ASSIGN_OR_RETURN(const JsonValue tokens, Required(object, "maxTokens"));
-  ASSIGN_OR_RETURN(throttling.max_tokens, tokens.Number());
-  if (throttling.max_tokens <= 0 || throttling.max_tokens > 1000) {
-    return tokens.MustBe("more than 0, and 1000 at most");
-  }
+  ASSIGN_OR_RETURN(const uint64_t max_tokens, tokens.Integer(1, kMostTokens));
   ASSIGN_OR_RETURN(const JsonValue ratio, Required(object, "tokenRatio"));
-  ASSIGN_OR_RETURN(throttling.token_ratio, ratio.Number());
-  if (throttling.token_ratio <= 0) return ratio.MustBe("more than 0");
-  config->throttling_ = throttling;
+  ASSIGN_OR_RETURN(const double token_ratio, ratio.Number());
+  // Decimals beyond the third are ignored, but not those of a double that is
+  // next to a thousandth.
+  constexpr double kHalfABit = 1e-6;
+  const double thousandths = std::floor(token_ratio * kThousandths + kHalfABit);
+  if (thousandths < 1) return ratio.MustBe("0.001 at least");
+  config->throttling_ = RetryThrottling{
+      .max_tokens = static_cast<int64_t>(max_tokens) * kThousandths,
+      .token_ratio = static_cast<int64_t>(
+          std::min<double>(thousandths, kMostTokens * kThousandths))};
   return absl::OkStatus();
 }
 

@@ -60,10 +60,12 @@ struct MethodConfig {
   std::optional<HedgingPolicy> hedging;
 };
 
-// How many retries a service bears, beside its answers.
+// How many retries a service bears, beside its answers. In thousandths of a
+// token.
+inline constexpr int64_t kThousandths = 1000;
 struct RetryThrottling {
-  double max_tokens = 0;
-  double token_ratio = 0;
+  int64_t max_tokens = 0;
+  int64_t token_ratio = 0;
 };
 
 // gRPC's service config (its proposals A2, A6, A17, A24). Immutable.

@@ -102,8 +102,21 @@ TEST(ServiceConfigTest, ReadsThrottling) {
   const auto config = ServiceConfig::Parse(
       R"({"retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}})");
   ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ((*config)->throttling()->max_tokens, 10);
-  EXPECT_EQ((*config)->throttling()->token_ratio, 0.1);
+  EXPECT_EQ((*config)->throttling()->max_tokens, 10'000);
+  EXPECT_EQ((*config)->throttling()->token_ratio, 100);
+}
+
+TEST(ServiceConfigTest, ATokenRatioHasThreeDecimals) {
+  const auto ratio = [](const char* text) {
+    const auto config = ServiceConfig::Parse(absl::StrCat(
+        R"({"retryThrottling": {"maxTokens": 10, "tokenRatio": )", text, "}}"));
+    return config.ok() ? (*config)->throttling()->token_ratio : 0;
+  };
+  EXPECT_EQ(ratio("0.5466"), 546);
+  EXPECT_EQ(ratio("0.57"), 570);  // Above 569.99, the product of the doubles.
+  EXPECT_EQ(ratio("1"), 1000);
+  EXPECT_EQ(ratio("1e300"), 1'000'000);
+  EXPECT_EQ(ratio("0.0009"), 0);
 }
 
 TEST(ServiceConfigTest, SaysWhereAnErrorIsAndWhatWasSeen) {
@@ -113,7 +126,9 @@ TEST(ServiceConfigTest, SaysWhereAnErrorIsAndWhatWasSeen) {
               HasSubstr("methodConfig is {}, but must be a list"));
   EXPECT_THAT(ErrorOf(WithMethod(R"("timeout": "1h")")),
               HasSubstr("methodConfig[0].timeout is \"1h\", but must be"));
-  for (const char* duration : {"1", "s", "-1s", "1m1s", "1..5s", "1sinfs"}) {
+  for (const char* duration :
+       {"1", "s", "-1s", "1m1s", "1..5s", "1sinfs", ".5s", "1.s",
+        "1.0123456789s", "315576000001s", "+1s", ""}) {
     EXPECT_THAT(
         ErrorOf(WithMethod(absl::StrCat("\"timeout\": \"", duration, "\""))),
         HasSubstr("methodConfig[0].timeout is"))
@@ -133,6 +148,23 @@ TEST(ServiceConfigTest, SaysWhereAnErrorIsAndWhatWasSeen) {
               HasSubstr("loadBalancingConfig[0].a is 1"));
   EXPECT_THAT(ErrorOf(R"({"retryThrottling": {"maxTokens": 1001}})"),
               HasSubstr("retryThrottling.maxTokens is 1001"));
+}
+
+TEST(ServiceConfigTest, TakesTheLargestValues) {
+  const auto config = ServiceConfig::Parse(WithMethod(R"(
+      "timeout": "315576000000s",
+      "maxRequestMessageBytes": 4294967295)"));
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ((*config)->Find("a.B/C")->max_request_bytes, UINT32_MAX);
+}
+
+TEST(ServiceConfigTest, NumbersInQuotesAreDecimal) {
+  for (const char* number : {"0x10", "inf", "nan", "1 2", "1-"}) {
+    EXPECT_THAT(ErrorOf(WithMethod(absl::StrCat(
+                    "\"maxRequestMessageBytes\": \"", number, "\""))),
+                HasSubstr("maxRequestMessageBytes is"))
+        << number;
+  }
 }
 
 TEST(ServiceConfigTest, RefusesPoliciesThatCannotHold) {
