@@ -35,7 +35,10 @@ EtcdFollower::EtcdFollower(EtcdLoop& loop, std::string prefix,
       on_result_(std::move(on_result)),
       client_(
           loop, std::move(options), [this] { OnReady(); },
-          [this](const absl::Status& status) { on_result_.Call(status); }) {}
+          [this](const absl::Status& status) {
+            told_failure_ = true;
+            on_result_.Call(status);
+          }) {}
 
 void EtcdFollower::Fail(const absl::Status& why) {
   watch_ = nullptr;
@@ -46,6 +49,13 @@ void EtcdFollower::Fail(const absl::Status& why) {
 void EtcdFollower::Restart(const absl::Status& why) {
   revision_ = 0;
   Fail(why);
+}
+
+bool EtcdFollower::IsAnother(const etcd::ResponseHeader& header) {
+  const uint64_t before = std::exchange(cluster_id_, header.cluster_id());
+  if (before == 0 || before == cluster_id_) return false;
+  Restart(absl::UnavailableError("another cluster answers at its end points"));
+  return true;
 }
 
 // --- Reading ---
@@ -77,6 +87,7 @@ void EtcdFollower::Read(const std::string& key, int64_t revision) {
 
 // All pages show the keys as they were at the revision of the first one.
 void EtcdFollower::OnRead(const etcd::RangeResponse& page, int64_t revision) {
+  if (IsAnother(page.header())) return;
   for (const etcd::KeyValue& pair : page.kvs()) Take(pair);
   if (page.more() && !page.kvs().empty()) {
     // The least key that is greater.
@@ -113,6 +124,7 @@ void EtcdFollower::Watch() {
 }
 
 void EtcdFollower::OnWatched(const etcd::WatchResponse& response) {
+  if (IsAnother(response.header())) return;
   if (response.compact_revision() != 0) {
     // The changes since `revision_` are gone.
     revision_ = 0;
@@ -127,6 +139,8 @@ void EtcdFollower::OnWatched(const etcd::WatchResponse& response) {
   if (response.created()) {
     client_.Succeed();
     ScheduleCheck();
+    // The servers that are known are good again.
+    if (told_failure_) Change();
   }
   for (const etcd::Event& event : response.events()) {
     const etcd::KeyValue& pair = event.kv();
@@ -155,10 +169,13 @@ void EtcdFollower::Check() {
   request.set_count_only(true);
   client_.Call<etcd::RangeResponse>(
       kRange, request,
-      [this](const absl::StatusOr<etcd::RangeResponse>& response) {
+      // News of the watch may come before this answer, which is older.
+      [this,
+       seen = revision_](const absl::StatusOr<etcd::RangeResponse>& response) {
         if (!response.ok()) return Fail(response.status());
+        if (IsAnother(response->header())) return;
         // A watch from a revision of the future would be silent.
-        if (response->header().revision() < revision_ - 1) {
+        if (response->header().revision() < seen - 1) {
           return Restart(absl::UnavailableError(
               "the cluster has lost its history, as from an old backup"));
         }
@@ -196,6 +213,7 @@ void EtcdFollower::Change() {
   if (change_ != nullptr) return;
   change_ = loop_.At(base::Now(), [this] {
     change_ = nullptr;
+    told_failure_ = false;
     on_result_.Call(Answer());
   });
 }

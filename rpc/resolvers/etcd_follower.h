@@ -20,6 +20,7 @@
 namespace verbena::etcd {
 class KeyValue;
 class RangeResponse;
+class ResponseHeader;
 class WatchResponse;
 }  // namespace verbena::etcd
 
@@ -54,6 +55,9 @@ class EtcdFollower {
   // Asks for keys from `key` on, as they were at `revision`; 0 stands for now.
   void Read(const std::string& key, int64_t revision);
   void OnRead(const etcd::RangeResponse& page, int64_t revision);
+  // Whether the cluster is another one than before, as after a restoration from
+  // a backup. Then all is read again.
+  bool IsAnother(const etcd::ResponseHeader& header);
   // Reads all keys again, at another end point.
   void Restart(const absl::Status& why);
 
@@ -86,6 +90,9 @@ class EtcdFollower {
   Entries old_entries_;
   // The revision to watch from; 0: all keys are to be read.
   int64_t revision_ = 0;
+  uint64_t cluster_id_ = 0;  // 0: not known yet.
+  // The last answer was an error of the end points.
+  bool told_failure_ = false;
 
   std::unique_ptr<EtcdPending> watch_;
   std::unique_ptr<EtcdPending> check_;  // The next one, or the wait for Watch.

@@ -263,6 +263,11 @@ TEST_F(EtcdResolverTest, GoesOnWhenTheOnlyEndPointAnswersAgain) {
   AwaitError(answers, "etcd at ");
   relay.Set(TcpRelay::Mode::kPass);
   Await(answers, "10.0.0.1:7");
+  // The answer is the same as before, but takes an error back.
+  relay.Set(TcpRelay::Mode::kSilent);
+  AwaitError(answers, "etcd at ");
+  relay.Set(TcpRelay::Mode::kPass);
+  Await(answers, "10.0.0.1:7");
 }
 
 TEST_F(EtcdResolverTest, TriesAllEndPointsBeforeItComplains) {
