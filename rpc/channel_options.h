@@ -188,6 +188,13 @@ struct ChannelOptions {
   // fields.
   std::string service_config;
 
+  // Bytes of messages that a stream with a `retryPolicy` keeps, so that they
+  // can be sent again: those that it has written before anything has come from
+  // the server, attachments included, and 8 more of each. A stream that writes
+  // more is not tried again from then on. A call that has no policy keeps
+  // nothing. gRPC's GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE.
+  uint64_t retry_buffer_bytes = uint64_t{256} << 10;
+
   // The servers of a service to which the channel connects at most, from 0 to
   // 100,000. Of a larger service it chooses some by chance, which stay the same
   // while the channel lives. Each connection takes memory at both ends. 0: all.

@@ -170,7 +170,9 @@ class ClientContext {
     return std::move(state_.results().response_attachment);
   }
 
-  // The server's address, "10.0.0.7:50051"; empty if the call reached none.
+  // The server's address, "10.0.0.7:50051"; empty if the call reached none. Of
+  // a stream, not before something has come from its server: until then it may
+  // still go to another one.
   const std::string& peer() const;
 
  private:

@@ -279,6 +279,40 @@ TEST_F(TransparentRetryTest, AServerThatIsFullEndsTheCallsThatWait) {
   EXPECT_THAT(std::string(call.Status().message()), HasSubstr("no room"));
 }
 
+// The policy does not name the code.
+TEST_F(TransparentRetryTest, AStreamThatWasRefusedIsMadeOnceMoreIfItIsKept) {
+  ChannelOptions options;
+  options.service_config = R"({"methodConfig": [{"name": [{}],
+      "retryPolicy": {"maxAttempts": 2, "initialBackoff": "1s",
+        "maxBackoff": "1s", "backoffMultiplier": 1,
+        "retryableStatusCodes": ["ABORTED"]}}]})";
+  for (const bool is_kept : {true, false}) {
+    if (!is_kept) options.service_config.clear();
+    const auto stub =
+        StreamService::NewStub(CreateChannel(listener_->address(), options));
+    ClientContext context;
+    ListRequest request;
+    request.set_count(12345);
+    const auto stream = stub->List(&context, request);
+    absl::Status status;
+    std::thread finisher([&] { status = stream->Finish(); });
+    const auto server = Accepted();
+    std::string data[2];
+    for (int i = 0; i < (is_kept ? 2 : 1); ++i) {
+      const std::string begin = NextRequest(*server);
+      const auto frame = server->Receive(FrameType::kData);
+      ASSERT_EQ(frame.status(), absl::OkStatus());
+      data[i] = frame->substr(sizeof(transport::FrameHeader));
+      Refuse(*server, begin);
+    }
+    finisher.join();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("it goes"));
+    EXPECT_EQ(data[1], is_kept ? data[0] : "");
+    EXPECT_NE(data[0], "");
+  }
+}
+
 // --- Real servers ------------------------------------------------------------
 
 TEST_F(TransparentRetryTest, ACallThatRanIsNotMadeAgain) {

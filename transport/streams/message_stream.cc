@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/base/optimization.h"
+
 namespace verbena::transport {
 
 void MessageStream::Run() {
@@ -14,6 +16,7 @@ void MessageStream::Run() {
 void MessageStream::Open(StreamLine* line, uint32_t call_id) {
   line_ = line;
   call_id_ = call_id;
+  if (ABSL_PREDICT_FALSE(writer_.keeps())) writer_.Rewind();
   line->Serve(this);
 }
 
@@ -25,6 +28,7 @@ void MessageStream::ReleaseWrites() {
 const char* MessageStream::OnLongMessage(const MessageHeader& lengths,
                                          absl::Span<const uint8_t> body,
                                          IncomingMessage message) {
+  ForbidRestart();
   const char* const error =
       reader_.OnLongMessage(lengths, body, std::move(message));
   WakeReader();
@@ -58,6 +62,16 @@ void MessageStream::NoteProgress() {
   if (pending == pending_) return;
   pending_ = pending;
   if (owner_ != nullptr) owner_->OnPending(pending);
+}
+
+// Reader and writer do not notice that it is not open. It is pending again,
+// because it can't go on unless somebody polls.
+void MessageStream::EndUnlessRestarted() {
+  if (ABSL_PREDICT_TRUE(!can_restart())) return End();
+  line_ = nullptr;
+  if (!std::exchange(pending_, true) && owner_ != nullptr) {
+    owner_->OnPending(true);
+  }
 }
 
 // Tells reader and writer last: they find that the stream is over when they

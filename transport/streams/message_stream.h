@@ -133,6 +133,9 @@ class MessageStream final : public Task, public base::ListLink<MessageStream> {
   // something else goes first.
   void HoldWrites() { writer_.Hold(); }
 
+  // Returns the limit of LimitWrites(). For the writer.
+  uint64_t max_write_bytes() const { return writer_.max_message_bytes(); }
+
   // No message follows. False if the stream is over.
   bool EndWrites() {
     bool post = false;
@@ -143,6 +146,23 @@ class MessageStream final : public Task, public base::ListLink<MessageStream> {
   // --- On the poller's thread ---
 
   void set_owner(Owner* owner) { owner_ = owner; }
+
+  // Messages of more bytes, without their attachments, are not accepted either,
+  // or not written. The second returns the length of the longest message that
+  // was written before.
+  void LimitReads(uint64_t bytes, const char* limit_name) {
+    reader_.LimitMessages(bytes, limit_name);
+  }
+  uint64_t LimitWrites(uint64_t bytes) { return writer_.LimitMessages(bytes); }
+
+  // From now on the stream can be restarted: after Close() it is not over, and
+  // Open() sends everything again to another peer. For that it keeps copies of
+  // what it sends. If they would have more than `max_bytes`, or anything has
+  // come from the peer, they go, and the stream can't be restarted any more.
+  // Before it is first opened.
+  void AllowRestart(uint64_t max_bytes) { writer_.Keep(max_bytes); }
+  bool can_restart() const { return writer_.keeps(); }
+  void ForbidRestart() { writer_.StopKeeping(); }
 
   // As Task: looks what the reader and the writer have done.
   void Run() override;
@@ -157,6 +177,7 @@ class MessageStream final : public Task, public base::ListLink<MessageStream> {
   // The body of a DATA has come. Returns what the peer did wrong, or null; then
   // failure() may be set, and GrantDue() be true.
   const char* OnData(absl::Span<const uint8_t> body, bool last) {
+    ForbidRestart();
     const char* const error = reader_.OnData(body, last);
     WakeReader();
     return error;
@@ -203,8 +224,10 @@ class MessageStream final : public Task, public base::ListLink<MessageStream> {
   // The call is over, or its connection: no message comes any more, and none is
   // sent. What has come can still be read.
   void End();
-  // As End(), and leaves the line of its connection. Does nothing to a stream
-  // that is not open.
+  // For the line, when the stream has left it.
+  void EndUnlessRestarted();
+  // As End(), unless it can be restarted, and leaves the line of its
+  // connection. Does nothing to a stream that is not open.
   void Close() {
     if (line_ != nullptr) line_->Close(this);
   }

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "transport/base/limits.h"
 #include "transport/base/test_seed.h"
+#include "transport/streams/long_message.h"
 #include "transport/wire/frame.h"
 
 namespace verbena::transport {
@@ -27,10 +28,12 @@ class Owner final : public MessageStream::Owner {
   void PostStream() override { ++posts; }
   void OnReadable() override { ++readable; }
   void OnWritable() override { ++writable; }
+  void OnPending(bool now) override { pending = now; }
 
   int posts = 0;
   int readable = 0;
   int writable = 0;
+  bool pending = true;
 };
 
 // Returns the bytes that a peer sends for a message and its attachment.
@@ -160,6 +163,33 @@ TEST_F(MessageStreamTest, RefusesAMessageBeyondItsLimitBeforeItHasCome) {
                         "limit, 1048576"));
 }
 
+TEST_F(MessageStreamTest, RefusesAMessageBeyondItsOtherLimit) {
+  stream_.LimitReads(10, "the other limit");
+  ASSERT_EQ(Receive(Encode("ten bytes!", "and an attachment")), nullptr);
+  EXPECT_EQ(stream_.failure(), absl::OkStatus());
+  ASSERT_EQ(Receive(Encode("eleven byte")), nullptr);
+  EXPECT_EQ(stream_.failure().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(stream_.failure().message()),
+              HasSubstr("11 bytes in a stream is larger than the other limit"));
+}
+
+TEST_F(MessageStreamTest, RefusesToWriteAMessageBeyondItsLimit) {
+  EXPECT_EQ(Write("1234"), Result::kDone);
+  EXPECT_EQ(Write(""), Result::kDone);
+  EXPECT_EQ(Write("12345"), Result::kDone);
+  EXPECT_EQ(Write("1"), Result::kDone);
+  EXPECT_EQ(stream_.LimitWrites(5), 5u);
+  EXPECT_EQ(Write("12345"), Result::kDone);
+  EXPECT_EQ(Write("123456"), Result::kTooLong);
+  EXPECT_EQ(Write("12"), Result::kDone);
+  EXPECT_EQ(stream_.max_write_bytes(), 5u);
+}
+
+TEST_F(MessageStreamTest, FindsALongMessageThatWasWrittenBeforeItsLimit) {
+  EXPECT_EQ(Write(std::string(30'000, 'x')), Result::kDone);
+  EXPECT_EQ(stream_.LimitWrites(29'999), 30'000u);
+}
+
 TEST_F(MessageStreamTest, RefusesAnEndInTheMiddleOfAMessage) {
   const std::string message = Encode("message");
   EXPECT_THAT(Receive(message.substr(0, 10), /*last=*/true),
@@ -228,6 +258,88 @@ TEST_F(MessageStreamTest, TakesNothingAfterTheWriterHasEnded) {
   EXPECT_TRUE(stream_.EndWrites());
   EXPECT_EQ(Write("b"), Result::kOver);
   EXPECT_TRUE(stream_.EndWrites());
+}
+
+// --- Streams that can be restarted -------------------------------------------
+
+// A connection that never has room.
+class FullLine final : public StreamLine, private LongMessageCarrier {
+ public:
+  FullLine() : StreamLine(static_cast<LongMessageCarrier&>(*this)) {}
+
+  void Serve(MessageStream* /*stream*/) override { ++served; }
+  void Close(MessageStream* stream) override { stream->EndUnlessRestarted(); }
+
+  int served = 0;
+
+ private:
+  Outcome SendLong(uint32_t /*call_id*/, LongMessage* /*message*/) override {
+    return Outcome::kBlocked;
+  }
+  Outcome SendLease(uint32_t /*call_id*/, uint64_t /*bytes*/,
+                    uint64_t /*unread*/) override {
+    return Outcome::kBlocked;
+  }
+  bool StartRead(uint32_t /*call_id*/, uint64_t /*number*/,
+                 IncomingMessage* /*message*/) override {
+    return false;
+  }
+};
+
+TEST_F(MessageStreamTest, GoesOnAtAnotherConnectionIfItCanBeRestarted) {
+  FullLine first;
+  FullLine second;
+  stream_.AllowRestart(1000);
+  stream_.Open(&first, 1);
+  EXPECT_EQ(Read(), "wait");
+  stream_.Close();
+  EXPECT_FALSE(stream_.is_open());
+  EXPECT_EQ(Write("between"), Result::kDone);
+  EXPECT_TRUE(stream_.EndWrites());
+  EXPECT_EQ(Read(), "wait");
+  EXPECT_EQ(owner_.readable, 0);
+  stream_.Open(&second, 2);
+  EXPECT_EQ(second.served, 1);
+  ASSERT_EQ(Receive(Encode("answer")), nullptr);
+  EXPECT_EQ(owner_.readable, 1);
+  EXPECT_EQ(Read(), "answer|");
+}
+
+TEST_F(MessageStreamTest, CantBeRestartedWhenSomethingHasCome) {
+  FullLine line;
+  stream_.AllowRestart(1000);
+  stream_.Open(&line, 1);
+  ASSERT_EQ(Receive(Encode("answer").substr(0, 3)), nullptr);
+  EXPECT_FALSE(stream_.can_restart());
+  stream_.Close();
+  EXPECT_EQ(Write("a"), Result::kOver);
+}
+
+TEST_F(MessageStreamTest, IsOverIfItIsNotRestarted) {
+  FullLine line;
+  stream_.AllowRestart(1000);
+  stream_.Open(&line, 1);
+  EXPECT_EQ(Read(), "wait");
+  stream_.Close();
+  stream_.End();
+  EXPECT_FALSE(stream_.can_restart());
+  EXPECT_EQ(owner_.readable, 1);
+  EXPECT_EQ(Read(), "over");
+  EXPECT_EQ(Write("a"), Result::kOver);
+}
+
+// Somebody must poll until the next attempt has begun.
+TEST_F(MessageStreamTest, IsPendingUntilItIsRestarted) {
+  FullLine line;
+  stream_.AllowRestart(1000);
+  stream_.Open(&line, 1);
+  stream_.NoteProgress();
+  EXPECT_FALSE(owner_.pending);
+  stream_.Close();
+  EXPECT_TRUE(owner_.pending);
+  stream_.Open(&line, 2);
+  stream_.NoteProgress();
+  EXPECT_FALSE(owner_.pending);
 }
 
 }  // namespace

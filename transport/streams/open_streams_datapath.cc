@@ -12,7 +12,7 @@ void OpenStreams::Serve(MessageStream* stream) {
 
 void OpenStreams::Close(MessageStream* stream) {
   if (stream->is_linked()) line_.Remove(stream);
-  stream->End();
+  stream->EndUnlessRestarted();
 }
 
 // Gives each stream a turn of one frame, until the connection has no room or no

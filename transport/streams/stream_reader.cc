@@ -110,11 +110,26 @@ const char* StreamReader::OnData(absl::Span<const uint8_t> body, bool last) {
   return nullptr;
 }
 
+void StreamReader::LimitMessages(uint64_t bytes, const char* limit_name) {
+  max_alone_bytes_ = bytes;
+  alone_limit_name_ = limit_name;
+  any_limit_bytes_ = std::min(max_message_bytes_, bytes);
+}
+
 bool StreamReader::Accept(const MessageHeader& header) {
-  if (BytesOf(header) <= max_message_bytes_) return true;
-  failure_ = absl::ResourceExhaustedError(absl::StrCat(
-      "a message of ", BytesOf(header), " bytes in a stream is larger than ",
-      limit_name_, ", ", max_message_bytes_));
+  if (ABSL_PREDICT_TRUE(BytesOf(header) <= any_limit_bytes_)) return true;
+  if (BytesOf(header) > max_message_bytes_) {
+    return Refuse(BytesOf(header), limit_name_, max_message_bytes_);
+  }
+  return header.message_bytes <= max_alone_bytes_ ||
+         Refuse(header.message_bytes, alone_limit_name_, max_alone_bytes_);
+}
+
+bool StreamReader::Refuse(uint64_t bytes, const char* limit_name,
+                          uint64_t max_bytes) {
+  failure_ = absl::ResourceExhaustedError(
+      absl::StrCat("a message of ", bytes, " bytes in a stream is larger than ",
+                   limit_name, ", ", max_bytes));
   return false;
 }
 

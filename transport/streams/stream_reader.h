@@ -55,6 +55,7 @@ class StreamReader {
   // Whether the owner has to hear that there is something to read; once.
   bool TakeWake() { return inbox_.TakeWake(); }
 
+  void LimitMessages(uint64_t bytes, const char* limit_name);
   void Fail(absl::Status failure) { failure_ = std::move(failure); }
   const absl::Status& failure() const { return failure_; }
 
@@ -88,6 +89,8 @@ class StreamReader {
   void TakePart(absl::Span<const uint8_t>* body);
   // Whether the message with that header is accepted; else sets failure_.
   bool Accept(const MessageHeader& header);
+  // Sets failure_, and returns false.
+  bool Refuse(uint64_t bytes, const char* limit_name, uint64_t max_bytes);
   // Notes the length of a message that came; a long one adapts lease_bytes_.
   void NoteLong(const MessageHeader& header);
   void FailForMemory();
@@ -98,8 +101,12 @@ class StreamReader {
     return inbox_.longs_taken() + kStreamLongMessages;
   }
 
-  const uint64_t max_message_bytes_;
+  const uint64_t max_message_bytes_;  // With its attachment.
   const char* const limit_name_;
+  uint64_t max_alone_bytes_ = UINT64_MAX;  // Without it.
+  const char* alone_limit_name_ = "";
+  // The smaller one of both limits: shorter messages are accepted.
+  uint64_t any_limit_bytes_ = max_message_bytes_;
   const bool grants_longs_;
 
   // Both threads'.

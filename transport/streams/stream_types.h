@@ -18,6 +18,7 @@ enum class StreamResult : uint8_t {
   kWait,  // The owner is told when to call again.
   kOver,  // There will be nothing more.
   kNoMemory,
+  kTooLong,  // A message that is written is longer than it may be.
 };
 
 enum class StreamSent : uint8_t {

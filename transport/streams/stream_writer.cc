@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "transport/wire/frame_codec.h"
 
 namespace verbena::transport {
@@ -48,6 +49,9 @@ StreamResult StreamWriter::Write(uint64_t message_bytes,
   {
     const MutexLock lock(mutex_);
     if (over_ || no_more_goes_) return StreamResult::kOver;
+    if (ABSL_PREDICT_FALSE(message_bytes > max_message_bytes_)) {
+      return StreamResult::kTooLong;
+    }
     if (outbox_.messages.size() > room || outbox_.long_message.has_value()) {
       writer_waits_ = true;
       return StreamResult::kWait;
@@ -88,8 +92,9 @@ StreamResult StreamWriter::WriteLong(uint64_t message_bytes,
                 attachment.size());
   }
   const MutexLock lock(mutex_);
-  // The call may have ended meanwhile.
+  // The call may have ended meanwhile, or have got a limit.
   if (over_) return StreamResult::kOver;
+  if (message_bytes > max_message_bytes_) return StreamResult::kTooLong;
   outbox_.long_message = std::move(written);
   *post = NoteWritten();
   return StreamResult::kDone;
@@ -100,6 +105,11 @@ bool StreamWriter::EndWrites(bool* post) {
   if (over_) return false;
   if (!std::exchange(no_more_goes_, true)) *post = NoteWritten();
   return true;
+}
+
+uint64_t StreamWriter::max_message_bytes() const {
+  const MutexLock lock(mutex_);
+  return max_message_bytes_;
 }
 
 // Release: Fetch() and sent_all() look at it without the mutex.
@@ -117,6 +127,25 @@ const char* StreamWriter::OnWindow(uint64_t limit) {
   return nullptr;
 }
 
+// Later messages are looked at when they are written. Short ones in the outbox
+// stand one behind the other.
+uint64_t StreamWriter::LimitMessages(uint64_t bytes) {
+  const MutexLock lock(mutex_);
+  max_message_bytes_ = bytes;
+  uint64_t longest = outbox_.long_message.has_value()
+                         ? outbox_.long_message->message.size()
+                         : 0;
+  absl::Span<const uint8_t> left = outbox_.messages.span();
+  while (!left.empty()) {
+    MessageHeader header;
+    std::memcpy(&header, left.data(), sizeof(header));
+    longest = std::max<uint64_t>(longest, header.message_bytes);
+    left.remove_prefix(sizeof(header) + header.message_bytes +
+                       header.attachment_bytes);
+  }
+  return longest;
+}
+
 // Takes the outbox only when all before it is sent, so that many small messages
 // share a look at the mutex and a frame.
 bool StreamWriter::Fetch() {
@@ -127,12 +156,44 @@ bool StreamWriter::Fetch() {
   // Acquire, beside the release in Write(). If nothing was written, the mutex
   // is not needed.
   if (ends_ || !wrote_.load(std::memory_order_acquire)) return false;
-  const MutexLock lock(mutex_);
-  sending_.messages.Swap(outbox_.messages);
-  sending_.long_message.swap(outbox_.long_message);
-  ends_ = no_more_goes_;
-  wrote_.store(false, std::memory_order_relaxed);
-  return std::exchange(writer_waits_, false);
+  bool writer_waits = false;
+  {
+    const MutexLock lock(mutex_);
+    sending_.messages.Swap(outbox_.messages);
+    sending_.long_message.swap(outbox_.long_message);
+    ends_ = no_more_goes_;
+    wrote_.store(false, std::memory_order_relaxed);
+    writer_waits = std::exchange(writer_waits_, false);
+  }
+  if (ABSL_PREDICT_FALSE(kept_ != nullptr)) KeepBatch();
+  return writer_waits;
+}
+
+// Copies long messages too: they lie where the peer may write, and it must not
+// change what goes to the next one.
+void StreamWriter::KeepBatch() {
+  const uint64_t bytes = sending_.bytes();
+  if (bytes == 0) return;
+  if (bytes > kept_->max_bytes - kept_->bytes.size()) return StopKeeping();
+  uint8_t* const out = kept_->bytes.Grow(bytes);
+  if (out == nullptr) return StopKeeping();
+  sending_.CopyTo(out, 0, static_cast<uint32_t>(bytes));
+}
+
+// All that was kept goes in DATA, as one batch. kept_ has what sending_ had,
+// too, because Fetch() keeps a batch before it is sent.
+void StreamWriter::Rewind() {
+  sending_.Clear(kKeptBytes);
+  if (!sending_.messages.Append(kept_->bytes.span())) {
+    // Without memory for a second copy it can be sent only once more.
+    sending_.messages.Swap(kept_->bytes);
+    StopKeeping();
+  }
+  long_in_frames_ = false;
+  sent_at_ = 0;
+  sent_ = 0;
+  allowed_ = kStreamWindowBytes;
+  end_sent_ = false;
 }
 
 // Sends a long message beside the DATA, unless the carrier says kInFrames: then
@@ -227,6 +288,7 @@ bool StreamWriter::End() {
   // Nothing goes any more, so the stream keeps no memory, either.
   sending_.Clear(0);
   sent_at_ = 0;
+  StopKeeping();
   const MutexLock lock(mutex_);
   over_ = true;
   outbox_.Clear(0);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "absl/base/thread_annotations.h"
@@ -42,12 +43,24 @@ class StreamWriter {
                      const Buffer* attachment_buffer, Allocate allocate,
                      absl::FunctionRef<void(uint8_t*)> write, bool* post);
   bool EndWrites(bool* post);
+  uint64_t max_message_bytes() const;
   void Hold() { held_.store(true, std::memory_order_relaxed); }
 
   // --- Poller thread only ---
 
   void Release() { held_.store(false, std::memory_order_relaxed); }
   const char* OnWindow(uint64_t limit);
+  uint64_t LimitMessages(uint64_t bytes);
+  // Keeps copies of all that is sent, for Rewind(), while they have no more
+  // than `max_bytes` together. Before anything is fetched.
+  void Keep(uint64_t max_bytes) {
+    kept_ = std::make_unique<Kept>(Kept{.max_bytes = max_bytes, .bytes = {}});
+  }
+  bool keeps() const { return kept_ != nullptr; }
+  void StopKeeping() { kept_.reset(); }
+  // Sends everything again, to a peer that has got none of it. REQUIRES:
+  // keeps().
+  void Rewind();
   // Takes what the writer has put, if all before it is sent. Returns whether
   // the owner has to hear that there is room.
   bool Fetch();
@@ -83,6 +96,12 @@ class StreamWriter {
     }
   };
 
+  // Messages that may have to be sent again, each behind its header.
+  struct Kept {
+    uint64_t max_bytes;
+    base::ByteBuffer bytes;
+  };
+
   // Writes a message into Buffers, without the mutex.
   StreamResult WriteLong(uint64_t message_bytes,
                          absl::Span<const uint8_t> attachment,
@@ -94,6 +113,8 @@ class StreamWriter {
   // Sends the long message, or says why not.
   StreamSent SendLong(uint32_t call_id, LongMessageCarrier& carrier);
   StreamSent SendData(FrameSender& connection, uint32_t call_id);
+  // Adds a copy of sending_ to kept_, or gives kept_ up if that gets too long.
+  void KeepBatch();
 
   const bool marks_end_;
 
@@ -103,11 +124,12 @@ class StreamWriter {
   // the mutex held; the poller saves itself the mutex if there is nothing.
   std::atomic<bool> wrote_{false};
 
-  base::Mutex mutex_;
+  mutable base::Mutex mutex_;
   Batch outbox_ ABSL_GUARDED_BY(mutex_);
   bool no_more_goes_ ABSL_GUARDED_BY(mutex_) = false;  // EndWrites().
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
   bool writer_waits_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t max_message_bytes_ ABSL_GUARDED_BY(mutex_) = UINT64_MAX;
 
   // The poller's.
   Batch sending_;
@@ -117,6 +139,7 @@ class StreamWriter {
   uint64_t allowed_ = kStreamWindowBytes;
   bool ends_ = false;      // The writer has ended, and sending_ is the rest.
   bool end_sent_ = false;  // kFlagLastData was sent.
+  std::unique_ptr<Kept> kept_;
 };
 
 }  // namespace verbena::transport

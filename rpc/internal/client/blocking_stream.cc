@@ -86,7 +86,7 @@ void BlockingStream::WaitForInitialMetadata() {
 
 absl::Status BlockingStream::OnInitialMetadata(
     absl::Span<const uint8_t> metadata) {
-  absl::Status status = OpenCall::OnInitialMetadata(metadata);
+  absl::Status status = StreamCall::OnInitialMetadata(metadata);
   // Release, as the load in WaitForInitialMetadata() acquires: the metadata are
   // in the context before.
   has_initial_metadata_.store(true, std::memory_order_release);

@@ -50,7 +50,8 @@ ChannelImpl::ChannelImpl(
                SharedPollers::OfProcess().backoff_crowd(), this),
       calls_(poller, &servers_, &timer_,
              interceptors_.empty() ? nullptr : &interceptors_,
-             options.inline_callbacks, [this] { OnReported(); }) {}
+             options.inline_callbacks, options.retry_buffer_bytes,
+             [this] { OnReported(); }) {}
 
 ChannelImpl::~ChannelImpl() { SharedPollers::OfProcess().Leave(&poller_); }
 

@@ -9,11 +9,11 @@
 #include "rpc/internal/client/pushback.h"
 #include "rpc/internal/codec/metadata_codec.h"
 #include "rpc/internal/codec/method_name.h"
+#include "transport/streams/message_stream.h"
 
 namespace verbena::internal {
 
-// Only narrows what the user has said. Retries and hedges are for unary calls,
-// whose request can be written again.
+// Only narrows what the user has said.
 bool OpenCall::Configure(const std::shared_ptr<const ServiceConfig>& config,
                          const MethodConfig& by, absl::Time now) {
   if (by.timeout.has_value()) {
@@ -21,17 +21,32 @@ bool OpenCall::Configure(const std::shared_ptr<const ServiceConfig>& config,
   }
   waits_by_config_ = by.wait_for_ready.value_or(false);
   max_response_bytes_ = by.max_response_bytes.value_or(UINT64_MAX);
-  if (by.retry.has_value() && !streams_) {
+  if (by.retry.has_value()) {
     retry = std::make_unique<RetryState>(config, &*by.retry);
   }
+  if (streams_) return ConfigureStream(by);
   if (by.hedging.has_value() && hedge_owner() != nullptr) {
     hedge = std::make_unique<Hedge>(hedge_owner(), config, &*by.hedging);
   }
-  if (request_.message_bytes <= by.max_request_bytes.value_or(UINT64_MAX)) {
-    return true;
+  return CheckRequest(request_.message_bytes, by);
+}
+
+// The user may have written messages already: nothing of them is sent yet.
+bool OpenCall::ConfigureStream(const MethodConfig& by) {
+  transport::MessageStream& messages = *stream();
+  if (retry != nullptr) messages.AllowRestart(calls_->retry_buffer_bytes());
+  if (by.max_response_bytes.has_value()) {
+    messages.LimitReads(*by.max_response_bytes,
+                        "maxResponseMessageBytes of the service config");
   }
+  return !by.max_request_bytes.has_value() ||
+         CheckRequest(messages.LimitWrites(*by.max_request_bytes), by);
+}
+
+bool OpenCall::CheckRequest(uint64_t bytes, const MethodConfig& by) {
+  if (bytes <= by.max_request_bytes.value_or(UINT64_MAX)) return true;
   Fail(absl::ResourceExhaustedError(absl::StrCat(
-      "the request has ", request_.message_bytes,
+      "the request has ", bytes,
       " bytes, more than maxRequestMessageBytes of the service config, ",
       *by.max_request_bytes)));
   return false;

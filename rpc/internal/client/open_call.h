@@ -37,7 +37,7 @@ class OpenCalls;
 
 // A user's call, and also its attempts on connections, one after the other: the
 // functions of transport::ClientCall are the attempt's. There is another
-// attempt only if the server has certainly not processed the one before.
+// attempt if no server has processed the one before, or by its retry policy.
 //
 // Between its start and its report, everything but Cancel() happens with the
 // poller's ownership held. The context and the name must outlive the call.
@@ -228,6 +228,9 @@ class OpenCall : public transport::ClientCall,
   };
 
   static uint64_t BeginTiming(OpenCalls* calls);
+  // Parts of Configure(): for a stream, and for the length of a message.
+  bool ConfigureStream(const MethodConfig& by);
+  bool CheckRequest(uint64_t bytes, const MethodConfig& by);
   bool RefuseResponse(uint64_t bytes);
   void EndRetries();
   // An attempt has ended with `status`. Returns whether the call goes on.

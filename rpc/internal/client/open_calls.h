@@ -44,13 +44,15 @@ namespace verbena::internal {
 class OpenCalls {
  public:
   // All must outlive this. `interceptors` may be null. `timer` leads to
-  // ExpireWaiting(). `on_reported` is called when everything is reported after
-  // Shut(): see there.
+  // ExpireWaiting(). `retry_buffer_bytes` is that of the options. `on_reported`
+  // is called when everything is reported after Shut(): see there.
   OpenCalls(SharedPoller* poller, ServerSet* servers, PollerTimer* timer,
             const ClientInterception::Factories* interceptors,
-            bool inline_callbacks, std::function<void()> on_reported)
+            bool inline_callbacks, uint64_t retry_buffer_bytes,
+            std::function<void()> on_reported)
       : interceptors_(interceptors),
         inline_callbacks_(inline_callbacks),
+        retry_buffer_bytes_(retry_buffer_bytes),
         poller_(*poller),
         ownership_(poller->ownership()),
         servers_(*servers),
@@ -146,6 +148,7 @@ class OpenCalls {
   const ClientInterception::Factories* interceptors() const {
     return interceptors_;
   }
+  uint64_t retry_buffer_bytes() const { return retry_buffer_bytes_; }
   void LearnReplySize(uint64_t method_id, uint64_t bytes) {
     ownership_.AssertHeld();
     reply_sizes_.Learn(method_id, bytes);
@@ -183,6 +186,7 @@ class OpenCalls {
 
   const ClientInterception::Factories* const interceptors_;
   const bool inline_callbacks_;
+  const uint64_t retry_buffer_bytes_;
   SharedPoller& poller_;
   transport::Ownership& ownership_;  // The poller's.
   ServerSet& servers_;

@@ -49,7 +49,7 @@ void ReactorStream::Report() {
 
 absl::Status ReactorStream::OnInitialMetadata(
     absl::Span<const uint8_t> metadata) {
-  absl::Status status = OpenCall::OnInitialMetadata(metadata);
+  absl::Status status = StreamCall::OnInitialMetadata(metadata);
   if (status.ok()) {
     // Release: the thread of the reactions reads the metadata after its
     // acquiring load.

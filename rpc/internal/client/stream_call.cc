@@ -88,9 +88,20 @@ absl::Status StreamCall::TakeFinalStatus() {
 
 void StreamCall::WriteRequest(uint8_t* out) { WriteHead(out); }
 
+// A stream that can be restarted still has all that it has sent.
 void StreamCall::OnResponse(const transport::CallResponse& response) {
   attempt.EndWith(response);
+  if (ABSL_PREDICT_FALSE(response.unprocessed) && messages_.can_restart() &&
+      MayTryAgain()) {
+    return calls().TryAgain(this);
+  }
   if (TakeTrailer(response)) End();
+}
+
+// The user may see them from now on, so they must be those of the last attempt.
+absl::Status StreamCall::OnInitialMetadata(absl::Span<const uint8_t> metadata) {
+  messages_.ForbidRestart();
+  return OpenCall::OnInitialMetadata(metadata);
 }
 
 void StreamCall::PostStream() { channel_.Post(&messages_); }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
 #include "rpc/client_context.h"
@@ -28,6 +29,7 @@ class StreamCall : public OpenCall, public transport::MessageStream::Owner {
   // As the transport's call.
   void WriteRequest(uint8_t* out) override;
   void OnResponse(const transport::CallResponse& response) override;
+  absl::Status OnInitialMetadata(absl::Span<const uint8_t> metadata) override;
 
   // As the stream's owner.
   void PostStream() override;

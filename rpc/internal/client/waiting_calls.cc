@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "rpc/internal/client/open_calls.h"
 #include "transport/base/clock.h"
+#include "transport/streams/message_stream.h"
 
 namespace verbena::internal {
 
@@ -46,6 +47,10 @@ bool OpenCalls::TryAgainLater(OpenCall* call, const absl::Status& status) {
   if (!shut_.ok() || call->state().cancelled()) return false;
   // Takes no token either: the server may be well, and the call too short.
   if (call->deadline() <= base::Now()) return false;
+  const transport::MessageStream* const stream = call->stream();
+  if (stream != nullptr && !stream->can_restart()) {
+    call->retry->committed = true;
+  }
   const std::optional<absl::Duration> pause = retrying_.Next(
       call->retry.get(), status, call->state().results().trailing_metadata);
   if (!pause.has_value()) return false;

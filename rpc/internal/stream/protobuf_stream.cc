@@ -105,6 +105,14 @@ Result ProtobufStream::Write(const MessageLite& message, Attachment attachment,
     write_count_.messages.Add();
     write_count_.bytes.Add(*bytes + attached);
   }
+  if (ABSL_PREDICT_FALSE(result == Result::kTooLong)) {
+    return Fail(&write_failure_,
+                absl::ResourceExhaustedError(absl::StrCat(
+                    "a message of ", *bytes,
+                    " bytes is larger than "
+                    "maxRequestMessageBytes of the service config, ",
+                    messages_.max_write_bytes())));
+  }
   if (result != Result::kNoMemory) return result;
   return Fail(&write_failure_, absl::ResourceExhaustedError(absl::StrCat(
                                    "there is no memory for a message of ",
