@@ -45,7 +45,8 @@ class Flaky final : public EndToEnd::Service {
     for (const std::string& pushback : pushbacks_) {
       context->AddTrailingMetadata("grpc-retry-pushback-ms", pushback);
     }
-    if (hangs_) {
+    if (hangs_ > 0) {
+      --hangs_;
       while (!context->IsCancelled()) {
         called_.WaitUntil(mutex_, base::Now() + absl::Milliseconds(1));
       }
@@ -73,8 +74,8 @@ class Flaky final : public EndToEnd::Service {
     const base::MutexLock lock(mutex_);
     pushbacks_ = std::move(pushbacks);
   }
-  // Whether calls wait until they are cancelled.
-  void Hang(bool hangs) {
+  // From now on `hangs` calls have no answer.
+  void Hang(int hangs) {
     const base::MutexLock lock(mutex_);
     hangs_ = hangs;
   }
@@ -98,7 +99,7 @@ class Flaky final : public EndToEnd::Service {
   base::CondVar called_;
   std::deque<absl::Status> statuses_ ABSL_GUARDED_BY(mutex_);
   bool sends_initial_metadata_ ABSL_GUARDED_BY(mutex_) = false;
-  bool hangs_ ABSL_GUARDED_BY(mutex_) = false;
+  int hangs_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> pushbacks_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> previous_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> attachments_ ABSL_GUARDED_BY(mutex_);
@@ -120,16 +121,17 @@ class RetriesTest : public ::testing::Test {
     server_ = *std::move(server);
   }
   // A stub whose calls have a policy of four attempts, with `pause` before the
-  // second, and `fields` in the config beside.
+  // second, `fields` in the config beside, and `more` in the policy.
   std::unique_ptr<EndToEnd::Stub> NewStub(const std::string& pause = "0.001s",
-                                          const std::string& fields = "") {
+                                          const std::string& fields = "",
+                                          const std::string& more = "") {
     ChannelOptions options;
     options.service_config = absl::StrCat(
         R"({"methodConfig": [{"name": [{"service":
             "verbena.end_to_end.EndToEnd"}], "retryPolicy": {
             "maxAttempts": 4, "initialBackoff": ")",
-        pause, R"(", "maxBackoff": ")", pause,
-        R"(", "backoffMultiplier": 2,
+        pause, R"(", "maxBackoff": ")", pause, R"(", "backoffMultiplier": 2, )",
+        more, more.empty() ? "" : ",", R"(
             "retryableStatusCodes": ["UNAVAILABLE", "ABORTED",
                                      "DEADLINE_EXCEEDED"]}}])",
         fields, "}");
@@ -187,6 +189,31 @@ TEST_F(RetriesTest, AnAsynchronousCallIsTriedAgainToo) {
   call.done.Wait();
   EXPECT_EQ(call.status, absl::OkStatus());
   EXPECT_THAT(service_.previous(), ElementsAre("", "1", "2"));
+}
+
+TEST_F(RetriesTest, AnAttemptThatHasNoAnswerInItsTimeIsGivenUp) {
+  const auto stub =
+      NewStub("0.001s", "", R"("perAttemptRecvTimeout": "0.02s")");
+  service_.Hang(2);
+  EXPECT_EQ(Call(*stub), absl::OkStatus());
+  EXPECT_THAT(service_.previous(), ElementsAre("", "1", "2"));
+}
+
+TEST_F(RetriesTest, TheLastAttemptHasTheTimeOfTheCall) {
+  const auto stub =
+      NewStub("0.001s", "", R"("perAttemptRecvTimeout": "0.02s")");
+  service_.Hang(4);
+  const absl::Status status = Call(*stub, absl::Milliseconds(300));
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(service_.previous(), SizeIs(4));
+}
+
+TEST_F(RetriesTest, AnAttemptThatIsAnsweredInItsTimeStays) {
+  const auto stub =
+      NewStub("0.001s", "", R"("perAttemptRecvTimeout": "3600s")");
+  service_.FailWith({Unavailable()});
+  EXPECT_EQ(Call(*stub), absl::OkStatus());
+  EXPECT_THAT(service_.previous(), ElementsAre("", "1"));
 }
 
 TEST_F(RetriesTest, AttachmentsGoWithEachAttempt) {
@@ -278,10 +305,10 @@ TEST_F(RetriesTest, TheLastWordOfAServerCounts) {
 TEST_F(RetriesTest, ADeadlineThatPassesTakesNoToken) {
   const auto stub = NewStub(
       "0.001s", R"(, "retryThrottling": {"maxTokens": 4, "tokenRatio": 1})");
-  service_.Hang(true);
+  service_.Hang(1);
   EXPECT_EQ(Call(*stub, absl::Milliseconds(50)).code(),
             absl::StatusCode::kDeadlineExceeded);
-  service_.Hang(false);
+  service_.Hang(0);
   // Three tokens of four are left. Two would not be more than half.
   service_.FailWith({absl::DeadlineExceededError("of another server")});
   EXPECT_EQ(Call(*stub), absl::OkStatus());

@@ -109,6 +109,9 @@ FIRST_GUEST = [
                     "*.SendsAndKeepsAttachments")),
     Test("//tools/rdma_doctor:rdma_doctor_test", seconds=300,
          arguments=("{bin}/tools/rdma_doctor/rdma_doctor",)),
+    # Servers are replaced under load.
+    Command("fleet", "{repository}/examples/fleet/run --bin-dir={bin} "
+            "--address={address} --servers=3 --tasks=2000", seconds=120),
     Command("hello", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +
             " --listen={address}:0 -- " + HELLO_CLIENT +
             " --target={{address}}", no_rnr=True, shown=True),

@@ -79,6 +79,7 @@ bool OpenCall::BeginRetry() {
 
 // The context may be used for other calls, which have no attempts behind them.
 void OpenCall::EndRetries() {
+  calls_->RemoveWake(this);
   if (retry->attempts > 1) {
     state().options().metadata.erase(kPreviousAttemptsKey);
   }

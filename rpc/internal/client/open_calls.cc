@@ -2,6 +2,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
+#include "transport/base/clock.h"
 
 namespace verbena::internal {
 
@@ -56,6 +57,10 @@ void OpenCalls::Launch(OpenCall* call, const Picked& picked) {
   call->SetReplyHint(reply_sizes_.Guess(call->request().method_id));
   if (ABSL_PREDICT_FALSE(call->hedge != nullptr)) {
     call->hedge->OnFirstBegun(picked.server);
+  }
+  if (ABSL_PREDICT_FALSE(call->retry != nullptr) &&
+      call->retry->policy->attempt_timeout != absl::InfiniteDuration()) {
+    WakeAt(call, base::Now() + call->retry->policy->attempt_timeout);
   }
   connection->Start(call);
 }
@@ -166,7 +171,7 @@ void OpenCalls::Shut(const absl::Status& status) {
   for (OpenCall* call : retrying_.RemoveAll()) {
     if (call->hedge != nullptr) {
       call->hedge->Stop(status);
-    } else {
+    } else if (call->stage == OpenCall::Stage::kPaused) {
       call->Fail(status);
     }
   }

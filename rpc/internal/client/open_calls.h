@@ -169,7 +169,11 @@ class OpenCalls {
   // Has the service config hold for the call. Returns false if that has ended
   // it.
   bool Configure(OpenCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
-  // The pause of a call is over.
+  // Gives an attempt up that has had no answer for too long, if there may be
+  // another one.
+  void OnAttemptTimeout(OpenCall* call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  // The pause of a call is over, or the time of its attempt.
   void Wake(OpenCall* call, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   // Puts it on a connection, now or later, or ends it.

@@ -23,9 +23,17 @@ Retries::Retries(SharedPoller* poller,
 std::optional<absl::Duration> Retries::Next(RetryState* state,
                                             const absl::Status& status,
                                             const Metadata& trailing) {
+  if (!state->policy->codes.Contains(status.code())) return std::nullopt;
+  return Next(state, ReadPushback(trailing));
+}
+
+std::optional<absl::Duration> Retries::NextAfterTimeout(RetryState* state) {
+  return Next(state, Pushback());
+}
+
+std::optional<absl::Duration> Retries::Next(RetryState* state,
+                                            const Pushback& pushback) {
   const RetryPolicy& policy = *state->policy;
-  const Pushback pushback = ReadPushback(trailing);
-  if (!policy.codes.Contains(status.code())) return std::nullopt;
   if (!throttle_.NoteFailure() || state->committed || pushback.never ||
       state->attempts >= policy.max_attempts) {
     return std::nullopt;

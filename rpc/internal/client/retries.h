@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "rpc/internal/client/poller_timer.h"
+#include "rpc/internal/client/pushback.h"
 #include "rpc/internal/client/shared_poller.h"
 #include "rpc/internal/service/retry_throttle.h"
 #include "rpc/internal/service/service_config.h"
@@ -33,6 +34,8 @@ struct RetryState {
   const RetryPolicy* const policy;
   int attempts = 1;        // Those that have begun.
   bool committed = false;  // There is no further attempt.
+  // The pause after an attempt that is being given up; nothing for others.
+  std::optional<absl::Duration> pause;
   absl::Duration next_backoff;
 };
 
@@ -53,6 +56,9 @@ class Retries {
   std::optional<absl::Duration> Next(RetryState* state,
                                      const absl::Status& status,
                                      const Metadata& trailing);
+  // An attempt has had no answer for so long as the policy allows. Returns the
+  // same; nothing if the attempt is to go on.
+  std::optional<absl::Duration> NextAfterTimeout(RetryState* state);
   RetryThrottle& throttle() { return throttle_; }
 
   // A call that is to be woken: when, and behind how many others.
@@ -66,6 +72,8 @@ class Retries {
   std::vector<OpenCall*> RemoveAll();
 
  private:
+  std::optional<absl::Duration> Next(RetryState* state,
+                                     const Pushback& pushback);
   void OnTime(absl::Time now);
 
   SharedPoller& poller_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "rpc/internal/client/open_calls.h"
@@ -51,8 +52,11 @@ bool OpenCalls::TryAgainLater(OpenCall* call, const absl::Status& status) {
   if (stream != nullptr && !stream->can_restart()) {
     call->retry->committed = true;
   }
-  const std::optional<absl::Duration> pause = retrying_.Next(
-      call->retry.get(), status, call->state().results().trailing_metadata);
+  std::optional<absl::Duration> pause = std::exchange(call->retry->pause, {});
+  if (!pause.has_value()) {
+    pause = retrying_.Next(call->retry.get(), status,
+                           call->state().results().trailing_metadata);
+  }
   if (!pause.has_value()) return false;
   if (!call->BeginRetry()) return true;
   retries_.Add();
@@ -62,12 +66,29 @@ bool OpenCalls::TryAgainLater(OpenCall* call, const absl::Status& status) {
   return true;
 }
 
+// A call that is on its way back from a connection is looked at when it comes.
 void OpenCalls::Wake(OpenCall* call, absl::Time now) {
   if (call->hedge != nullptr) {
     call->hedge->OnTime(now);
-  } else {
+  } else if (call->stage == OpenCall::Stage::kPaused) {
     Route(call);
+  } else if (call->stage == OpenCall::Stage::kLaunched) {
+    if (now < call->deadline()) OnAttemptTimeout(call);
   }
+}
+
+// The call hears of the end of its attempt inside of the cancellation, and
+// finds the pause.
+void OpenCalls::OnAttemptTimeout(OpenCall* call) {
+  const transport::MessageStream* const stream = call->stream();
+  if (stream != nullptr && !stream->can_restart()) return;
+  RetryState& retry = *call->retry;
+  retry.pause = retrying_.NextAfterTimeout(&retry);
+  if (!retry.pause.has_value()) return;
+  call->connection->Cancel(
+      call, absl::DeadlineExceededError(absl::StrCat(
+                "no answer within perAttemptRecvTimeout, ",
+                absl::FormatDuration(retry.policy->attempt_timeout))));
 }
 
 bool OpenCalls::WakeAt(OpenCall* call, absl::Time time) {

@@ -82,7 +82,13 @@ absl::StatusOr<RetryPolicy> ReadRetry(const JsonValue& object) {
   ASSIGN_OR_RETURN(const JsonValue codes,
                    Required(object, "retryableStatusCodes"));
   ASSIGN_OR_RETURN(policy.codes, ReadCodes(codes));
-  if (policy.codes.empty()) return codes.MustBe("a list that is not empty");
+  ASSIGN_OR_RETURN(const auto timeout, object.Field("perAttemptRecvTimeout"));
+  if (timeout.has_value()) {
+    ASSIGN_OR_RETURN(policy.attempt_timeout,
+                     PositiveDuration(object, "perAttemptRecvTimeout"));
+  } else if (policy.codes.empty()) {
+    return codes.MustBe("a list that is not empty");
+  }
   return policy;
 }
 

@@ -40,7 +40,10 @@ struct RetryPolicy {
   absl::Duration initial_backoff;
   absl::Duration max_backoff;
   double backoff_multiplier = 0;
+  // Empty only if there is an attempt_timeout.
   StatusCodes codes;
+  // For so long an attempt waits for anything from its server.
+  absl::Duration attempt_timeout = absl::InfiniteDuration();
 };
 
 // When a call is sent to a further server while the first has not answered.

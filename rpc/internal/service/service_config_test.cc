@@ -49,6 +49,7 @@ TEST(ServiceConfigTest, ReadsEveryFieldOfARetryPolicy) {
       "maxRequestMessageBytes": 1024, "maxResponseMessageBytes": "2048",
       "retryPolicy": {"maxAttempts": 4, "initialBackoff": "0.1s",
         "maxBackoff": "1s", "backoffMultiplier": 1.5,
+        "perAttemptRecvTimeout": "0.5s",
         "retryableStatusCodes": ["UNAVAILABLE", "aborted", 4]})"));
   ASSERT_TRUE(config.ok()) << config.status();
   const MethodConfig& method = *(*config)->Find("a.B/C");
@@ -58,6 +59,7 @@ TEST(ServiceConfigTest, ReadsEveryFieldOfARetryPolicy) {
   EXPECT_EQ(method.retry->initial_backoff, absl::Milliseconds(100));
   EXPECT_EQ(method.retry->max_backoff, absl::Seconds(1));
   EXPECT_EQ(method.retry->backoff_multiplier, 1.5);
+  EXPECT_EQ(method.retry->attempt_timeout, absl::Milliseconds(500));
   EXPECT_TRUE(method.retry->codes.Contains(absl::StatusCode::kUnavailable));
   EXPECT_TRUE(method.retry->codes.Contains(absl::StatusCode::kAborted));
   EXPECT_TRUE(
