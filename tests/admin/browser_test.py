@@ -152,6 +152,43 @@ class BrowserTest(unittest.TestCase):
         self.assertIn(">serves</span>", page)
         self.assertRegex(page, "<div id=\"gone\"[^>]* hidden")
         self.assertEqual(page.count("<small>5</small>"), 1)  # Connections.
+        rows = re.findall("<tr><td[^>]*>service</td>.*?</tr>", page)
+        self.assertEqual(len(rows), 3, page)  # The channel, its two servers.
+        self.assertIn(">READY</span>", rows[0])
+        self.assertRegex(rows[1], ">127.0.0.1:1</td>.*TRANSIENT_FAILURE")
+        self.assertIn(">READY</span>", rows[2])
+
+    def test_shows_what_is_wrong_with_servers(self):
+        with BusyServer() as server:
+            told = document(server.url)
+        channel = told["channels"][0]
+        fit = dict(channel["servers"][0], state="READY", connected=True,
+                   address="fit:1", weight=3)
+        channel["servers"] = [
+            fit, dict(fit, address="ill:1", healthy=False, ejected=True),
+            dict(fit, address="by_load:1", load_weight=1234.56)]
+        with StandIn([told] * 100) as server:
+            page, said = browse(server.url, "--dump-dom")
+        self.check_console(said)
+        ill, fit, by_load = re.findall(
+            r"<td>\w+:1</td><td>(<span[^>]*>[^<]*</span>)</td>"
+            r"<td class=\"n\">([^<]*)</td>", page)
+        self.assertEqual(ill[0], "<span class=\"warn\">READY, not healthy, "
+                                 "ejected</span>")
+        self.assertEqual(fit, ("<span>READY</span>", "3"))
+        self.assertEqual(by_load, ("<span>READY</span>", "1235 by load"))
+
+    def test_shows_nothing_where_there_are_no_channels(self):
+        with BusyServer() as server:
+            told = document(server.url)
+        none = dict(told, channels=[], channel_count=0)
+        for documents, hidden in [([told, none], True), ([none, told], False)]:
+            with StandIn([documents[0]] + [documents[1]] * 100) as server:
+                page, said = browse(server.url, "--dump-dom")
+            self.check_console(said)
+            for part in ["h-channels", "h-servers"]:
+                tag = re.search("<section[^>]*\"%s\"[^>]*>" % part, page)
+                self.assertEqual(" hidden" in tag.group(0), hidden, tag)
 
     def test_says_that_the_server_is_gone(self):
         with BusyServer() as server:
@@ -169,6 +206,11 @@ class BrowserTest(unittest.TestCase):
         for listed in ["open_calls", "connections"]:
             told[listed][0]["peer"] = EVIL
         told["open_calls"][0]["method"] = EVIL
+        channel = told["channels"][0]
+        for key in ["name", "target", "state", "device", "fabric_reason"]:
+            channel[key] = EVIL
+        for key in ["address", "state", "device", "fabric", "error"]:
+            channel["servers"][0][key] = EVIL
         told["host"] = told["version"] = EVIL
         told["log"].append({"time_ms": 0, "warning": True, "text": EVIL})
         told["incomplete"] = True
@@ -178,7 +220,7 @@ class BrowserTest(unittest.TestCase):
         self.assertIn(">a poller does not answer</span>", page)
         self.assertNotIn("<img", page)
         self.assertNotIn("<title>evil", page)
-        self.assertGreaterEqual(page.count("&lt;img src=x"), 6)
+        self.assertGreaterEqual(page.count("&lt;img src=x"), 18)
 
     def test_counts_anew_when_another_server_answers(self):
         with BusyServer() as server:

@@ -59,8 +59,8 @@ void Echo(EndToEnd::Stub& stub, size_t bytes) {
 
 // Makes calls in rows. Each row has a call that fails, each eighth row also has
 // a large call.
-void KeepBusy(const std::string& target, End* end) {
-  const auto stub = EndToEnd::NewStub(CreateChannel(target));
+void KeepBusy(const std::shared_ptr<Channel>& channel, End* end) {
+  const auto stub = EndToEnd::NewStub(channel);
   int large = 0;
   do {
     for (int i = 0; i < kCallsInARow; ++i) Echo(*stub, 100);
@@ -87,6 +87,13 @@ void StayOpen(const std::string& target, EndToEndService* service, End* end) {
   service->Release("open");
 }
 
+// A channel to a service of two servers, of which only the first is there.
+std::shared_ptr<Channel> ChannelToService(const std::string& server) {
+  ChannelOptions options;
+  options.service_config = R"({"loadBalancingConfig": [{"round_robin": {}}]})";
+  return CreateChannel(absl::StrCat("ipv4:", server, ",127.0.0.1:1"), options);
+}
+
 int Run() {
   const auto log = std::make_shared<LogTail>();
   SetLogSink(log->Sink(), LogSeverity::kInfo);
@@ -97,6 +104,7 @@ int Run() {
   int page_port = 0;
   options.selected_port = &page_port;
   options.log = log;
+  options.channels = std::make_shared<AdminChannels>();
   builder.AddListeningPort("127.0.0.1:0", &port);
   builder.SetDevice("soft");
   builder.SetMaxConcurrentCalls(100);
@@ -111,9 +119,12 @@ int Run() {
   std::vector<std::thread> clients;
   const std::string target = absl::StrCat("127.0.0.1:", port);
   clients.reserve(kClients + 1);
-  for (int i = 0; i < kClients; ++i) {
-    clients.emplace_back(KeepBusy, target, &end);
+  for (int i = 1; i < kClients; ++i) {
+    clients.emplace_back(KeepBusy, CreateChannel(target), &end);
   }
+  const auto service_channel = ChannelToService(target);
+  options.channels->AddChannel(service_channel, "service");
+  clients.emplace_back(KeepBusy, service_channel, &end);
   clients.emplace_back(StayOpen, target, &service, &end);
   service.AwaitBlocked("open");
   std::cout << "status page at http://127.0.0.1:" << page_port << "/"

@@ -38,8 +38,8 @@ TOPICS = {
     "interceptors": ["client_interceptor", "server_interceptor"],
     "generic": ["generic_stub", "generic_service", "byte_message"],
     "services": ["health_service", "reflection_service"],
-    "process": ["logging", "metrics", "version", "admin_page", "log_tail",
-                "prometheus_metrics"],
+    "process": ["logging", "metrics", "version", "admin_page",
+                "admin_channels", "log_tail", "prometheus_metrics"],
 }
 
 

@@ -17,6 +17,7 @@ PUBLIC_HEADERS = ["rpc/resolvers/dns_resolver.h",
                   "rpc/resolvers/etcd_options.h",
                   "rpc/resolvers/etcd_registration.h",
                   "rpc/resolvers/etcd_resolver.h",
+                  "rpc/services/admin/admin_channels.h",
                   "rpc/services/admin/admin_page.h",
                   "rpc/services/admin/log_tail.h",
                   "rpc/services/prometheus/prometheus_metrics.h"]

@@ -31,8 +31,8 @@ std::string HostName() {
 
 class AdminPage final : public ServerExtension {
  public:
-  AdminPage(const Server& server, std::shared_ptr<const LogTail> log)
-      : server_(server), log_(std::move(log)) {}
+  AdminPage(const Server& server, const AdminPageOptions& options)
+      : server_(server), log_(options.log), channels_(options.channels) {}
 
   absl::Status Start(const AdminPageOptions& options) {
     ASSIGN_OR_RETURN(
@@ -79,11 +79,13 @@ class AdminPage final : public ServerExtension {
     sources.process_id = getpid();
     sources.listening = server_.listening();
     sources.log = log_.get();
+    if (channels_ != nullptr) sources.channels = channels_->list();
     return internal::MakeSnapshot(sources);
   }
 
   const Server& server_;
   const std::shared_ptr<const LogTail> log_;
+  const std::shared_ptr<const AdminChannels> channels_;
   const std::string host_ = HostName();
   const absl::Time started_ = base::ToWallClock(base::Now());
   std::unique_ptr<HttpServer> http_;  // The last: it calls the others.
@@ -95,7 +97,7 @@ void AddAdminPage(ServerBuilder* builder, AdminPageOptions options) {
   builder->AddExtension(
       [options = std::move(options)](const Server& server)
           -> absl::StatusOr<std::unique_ptr<ServerExtension>> {
-        auto page = std::make_unique<AdminPage>(server, options.log);
+        auto page = std::make_unique<AdminPage>(server, options);
         RETURN_IF_ERROR(page->Start(options));
         return page;
       });

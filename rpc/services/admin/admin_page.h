@@ -5,7 +5,8 @@
 //   verbena::AddAdminPage(&builder, options);  // http://127.0.0.1:8080/
 //
 // The page shows the listening addresses, connections, methods with their
-// rates and latencies, open and slow calls, limits, memory and the log.
+// rates and latencies, open and slow calls, limits, memory and the log, and the
+// channels that it is given.
 // docs/admin-page.md says more. A target of its own, because it needs a
 // web server.
 
@@ -17,11 +18,12 @@
 #include <vector>
 
 #include "rpc/server_builder.h"
+#include "rpc/services/admin/admin_channels.h"
 #include "rpc/services/admin/log_tail.h"
 
 namespace verbena {
 
-// The options of the page: its address, its names, and its log.
+// The options of the page: its address, its names, its log, and its channels.
 struct AdminPageOptions {
   // An IPv4 address and a port, "127.0.0.1:8080"; port 0 is any free one. Not
   // IPv6, because the distribution's civetweb does not support it.
@@ -41,6 +43,10 @@ struct AdminPageOptions {
 
   // The log whose entries the page shows; null for none.
   std::shared_ptr<LogTail> log;
+
+  // The channels that the page shows; null for none. The server has a reference
+  // to it until it is destroyed.
+  std::shared_ptr<AdminChannels> channels;
 };
 
 // Has the server that `builder` builds show the page for as long as the server

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "google/protobuf/util/json_util.h"
 #include "grpc/health/v1/health.verbena.h"
@@ -142,6 +143,36 @@ TEST_F(AdminPageTest, ShowsTheLog) {
   SetLogSink(nullptr);
   EXPECT_TRUE(snapshot.log_is_kept());
   EXPECT_GT(snapshot.log_size(), 0);
+}
+
+TEST_F(AdminPageTest, ShowsTheChannelsThatItIsGiven) {
+  AdminPageOptions options;
+  options.channels = std::make_shared<AdminChannels>();
+  Start(options);
+  EXPECT_EQ(Snapshot().channels_size(), 0);
+  ChannelOptions channel_options;
+  channel_options.device = "soft";
+  const std::string target = absl::StrCat("127.0.0.1:", port_);
+  const auto channel = CreateChannel(target, channel_options);
+  options.channels->AddChannel(channel, "to myself");
+  admin::AdminSnapshot snapshot = Snapshot();
+  ASSERT_EQ(snapshot.channels_size(), 1);
+  EXPECT_EQ(snapshot.channels(0).state(), "IDLE");
+  ASSERT_TRUE(channel->WaitForConnected(absl::Now() + absl::Minutes(2)));
+  snapshot = Snapshot();
+  ASSERT_EQ(snapshot.channels_size(), 1);
+  EXPECT_EQ(snapshot.channel_count(), 1);
+  EXPECT_EQ(snapshot.channels(0).name(), "to myself");
+  EXPECT_EQ(snapshot.channels(0).target(), target);
+  EXPECT_EQ(snapshot.channels(0).state(), "READY");
+  EXPECT_EQ(snapshot.channels(0).device(), "soft");
+  EXPECT_FALSE(snapshot.channels(0).fabric_reason().empty());
+  EXPECT_EQ(snapshot.channels(0).connects(), 1);
+  ASSERT_EQ(snapshot.channels(0).servers_size(), 1);
+  EXPECT_EQ(snapshot.channels(0).servers(0).address(), target);
+  options.channels->RemoveChannel(channel);
+  EXPECT_EQ(channel.use_count(), 1);
+  EXPECT_EQ(Snapshot().channels_size(), 0);
 }
 
 TEST_F(AdminPageTest, IsThereUntilTheServerIsGone) {

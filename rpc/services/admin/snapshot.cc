@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
 #include "google/protobuf/util/json_util.h"
+#include "rpc/channel_state.h"
 #include "rpc/version.h"
 
 namespace verbena::internal {
@@ -171,6 +172,48 @@ void AddStatus(const ServerStatus& status, absl::Time now,
   }
 }
 
+void AddServer(const ChannelServerMetrics& metrics,
+               AdminSnapshot::Channel* channel) {
+  AdminSnapshot::Channel::Server* const server = channel->add_servers();
+  server->set_address(Printable(metrics.address));
+  server->set_state(std::string(ChannelStateName(metrics.state)));
+  server->set_connected(metrics.connected);
+  server->set_healthy(metrics.healthy);
+  server->set_ejected(metrics.ejected);
+  server->set_weight(metrics.weight);
+  server->set_load_weight(metrics.load_weight);
+  server->set_calls(static_cast<double>(metrics.calls));
+  server->set_open_calls(static_cast<double>(metrics.open_calls));
+  server->set_device(Printable(metrics.device));
+  server->set_fabric(Printable(metrics.fabric));
+  server->set_error(Printable(metrics.error));
+}
+
+void AddChannels(const AdminChannels::List& channels, AdminSnapshot* snapshot) {
+  size_t servers_left = kMostListedServers;
+  for (const AdminChannels::Entry& each : channels.channels) {
+    const ChannelMetrics& metrics = each.metrics;
+    AdminSnapshot::Channel* const channel = snapshot->add_channels();
+    channel->set_name(Printable(each.name));
+    channel->set_target(Printable(metrics.target));
+    channel->set_state(std::string(ChannelStateName(each.state)));
+    channel->set_device(Printable(metrics.device));
+    channel->set_fabric(Printable(metrics.fabric));
+    channel->set_fabric_reason(Printable(metrics.fabric_reason));
+    channel->set_paths(static_cast<double>(metrics.paths));
+    channel->set_connects(static_cast<double>(metrics.connects));
+    channel->set_failed_connects(static_cast<double>(metrics.failed_connects));
+    channel->set_retries(static_cast<double>(metrics.retries));
+    for (const ChannelServerMetrics& server : metrics.servers) {
+      if (servers_left == 0) break;
+      --servers_left;
+      AddServer(server, channel);
+    }
+    channel->set_server_count(static_cast<double>(metrics.servers.size()));
+  }
+  snapshot->set_channel_count(static_cast<double>(channels.count));
+}
+
 }  // namespace
 
 // Turns all that the server tells of itself into one message. Counts become
@@ -204,6 +247,7 @@ AdminSnapshot MakeSnapshot(const SnapshotSources& sources) {
   snapshot.set_workers(static_cast<double>(metrics.workers));
   snapshot.set_idle_workers(static_cast<double>(metrics.idle_workers));
   AddStatus(sources.status, sources.now, &snapshot);
+  AddChannels(sources.channels, &snapshot);
   snapshot.set_log_is_kept(sources.log != nullptr);
   if (sources.log == nullptr) return snapshot;
   for (const LogTail::Line& each : sources.log->lines()) {

@@ -3,6 +3,7 @@
 #ifndef VERBENA_RPC_SERVICES_ADMIN_SNAPSHOT_H_
 #define VERBENA_RPC_SERVICES_ADMIN_SNAPSHOT_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "rpc/metrics.h"
 #include "rpc/server.h"
 #include "rpc/server_status.h"
+#include "rpc/services/admin/admin_channels.h"
 #include "rpc/services/admin/admin_snapshot.pb.h"
 #include "rpc/services/admin/log_tail.h"
 
@@ -25,7 +27,11 @@ struct SnapshotSources {
   ServerMetrics metrics;
   ServerStatus status;
   const LogTail* log = nullptr;  // Null: none is kept.
+  AdminChannels::List channels;
 };
+
+// Most servers that are listed, of all channels together.
+inline constexpr size_t kMostListedServers = 1000;
 
 admin::AdminSnapshot MakeSnapshot(const SnapshotSources& sources);
 // Whatever peers have called themselves, it is JSON.

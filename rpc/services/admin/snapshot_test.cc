@@ -95,6 +95,63 @@ TEST(Snapshot, HasTheLogIfThereIsOne) {
   EXPECT_TRUE(snapshot.log(0).warning());
 }
 
+TEST(Snapshot, HasTheChannelsAndTheirServers) {
+  SnapshotSources sources;
+  AdminChannels::Entry channel;
+  channel.name = "orders";
+  channel.state = ChannelState::kReady;
+  channel.metrics.target = "dns:///orders:1";
+  channel.metrics.device = "rxe0";
+  channel.metrics.fabric = "rdma";
+  channel.metrics.fabric_reason = "it connected";
+  channel.metrics.paths = 2;
+  channel.metrics.connects = 3;
+  channel.metrics.failed_connects = 4;
+  channel.metrics.retries = 5;
+  channel.metrics.servers.push_back({.address = "10.0.0.1:2",
+                                     .load_weight = 2.5,
+                                     .ejected = true,
+                                     .calls = 7,
+                                     .open_calls = 1,
+                                     .state = ChannelState::kReady,
+                                     .connected = true,
+                                     .device = "rxe0",
+                                     .fabric = "rdma"});
+  channel.metrics.servers.push_back({.address = "10.0.0.2:2",
+                                     .weight = 3,
+                                     .healthy = false,
+                                     .state = ChannelState::kTransientFailure,
+                                     .error = "refused\n"});
+  sources.channels = {{channel}, 9};
+  const AdminSnapshot snapshot = MakeSnapshot(sources);
+  EXPECT_EQ(snapshot.channel_count(), 9);
+  ASSERT_EQ(snapshot.channels_size(), 1);
+  EXPECT_EQ(snapshot.channels(0).ShortDebugString(),
+            "name: \"orders\" target: \"dns:///orders:1\" state: \"READY\" "
+            "device: \"rxe0\" fabric: \"rdma\" "
+            "fabric_reason: \"it connected\" paths: 2 connects: 3 "
+            "failed_connects: 4 retries: 5 "
+            "servers { address: \"10.0.0.1:2\" state: \"READY\" "
+            "connected: true healthy: true ejected: true weight: 1 "
+            "load_weight: 2.5 calls: 7 open_calls: 1 device: \"rxe0\" "
+            "fabric: \"rdma\" } "
+            "servers { address: \"10.0.0.2:2\" state: \"TRANSIENT_FAILURE\" "
+            "weight: 3 error: \"refused?\" } server_count: 2");
+}
+
+TEST(Snapshot, ListsSoManyServersAndCountsTheRest) {
+  SnapshotSources sources;
+  AdminChannels::Entry channel;
+  channel.metrics.servers.resize(kMostListedServers - 1);
+  sources.channels = {{channel, channel, channel}, 3};
+  const AdminSnapshot snapshot = MakeSnapshot(sources);
+  ASSERT_EQ(snapshot.channels_size(), 3);
+  EXPECT_EQ(snapshot.channels(0).servers_size(), kMostListedServers - 1);
+  EXPECT_EQ(snapshot.channels(1).servers_size(), 1);
+  EXPECT_EQ(snapshot.channels(2).servers_size(), 0);
+  EXPECT_EQ(snapshot.channels(2).server_count(), kMostListedServers - 1);
+}
+
 TEST(Snapshot, IsJsonWhateverNamesThereAre) {
   SnapshotSources sources;
   MethodMetrics method;

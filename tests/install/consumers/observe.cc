@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "verbena/rpc.h"
+#include "verbena/services/admin/admin_channels.h"
 #include "verbena/services/admin/admin_page.h"
 #include "verbena/services/admin/log_tail.h"
 #include "verbena/services/prometheus/prometheus_metrics.h"
@@ -48,6 +49,8 @@ absl::Status Run() {
   verbena::AdminPageOptions options;
   options.selected_port = &page;
   options.log = std::make_shared<verbena::LogTail>();
+  options.channels = std::make_shared<verbena::AdminChannels>();
+  options.channels->AddChannel(verbena::CreateChannel("127.0.0.1:1"));
   verbena::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0");
   metrics->AddServer(&builder, "shop");
