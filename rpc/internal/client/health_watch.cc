@@ -104,8 +104,10 @@ class HealthWatch::Call final : public transport::ClientCall,
   // As Task.
   void Run() override {
     posted_ = false;
+    held_ = true;
     if (std::exchange(stream_posted_, false)) messages_.Run();
     if (watch_ != nullptr) Read();
+    held_ = false;
     DestroyIfOver();
   }
 
@@ -153,7 +155,7 @@ class HealthWatch::Call final : public transport::ClientCall,
   bool stream_posted_ = false;  // messages_.Run() is wanted.
   bool posted_ = false;
   bool over_ = false;
-  bool held_ = false;  // Start() uses it.
+  bool held_ = false;  // Start() or Run() uses it.
 };
 
 HealthWatch::HealthWatch(SharedPoller* poller, std::string server,

@@ -92,8 +92,8 @@ void SubchannelConnections::Grow() {
 
 // Closes one if the others would not be more than half full.
 void SubchannelConnections::Shrink(absl::Time now) {
-  next_shrink_ = now + delays_.shrink;
-  if (current() == nullptr ||
+  next_shrink_ = extra_ == 0 ? absl::InfiniteFuture() : now + delays_.shrink;
+  if (extra_ == 0 || current() == nullptr ||
       open_calls() * 2 > paths_.ready() * options_.max_open_calls) {
     return;
   }
@@ -144,7 +144,7 @@ SubchannelConnections::Change SubchannelConnections::LookAtCurrent() {
   if (!paths_.empty()) {
     const base::SocketAddress lost = endpoint().address;
     std::tie(current_.connection, current_.endpoint) = paths_.Take();
-    if (endpoint().address == lost) {
+    if (endpoint().address == lost && extra_ > 0) {
       --extra_;
     } else {
       std::erase_if(further_, [this](const Endpoint& each) {

@@ -332,6 +332,24 @@ TEST_F(PathsTest, AFullConnectionGetsOneBesideIt) {
   EXPECT_TRUE(WaitForReady(1));
 }
 
+TEST_F(PathsTest, TheLastOfSeveralConnectionsToAnAddressStays) {
+  std::vector<Call> calls(2);
+  Run([&] {
+    for (Call& each : calls) connections_->Pick()->Start(&each);
+  });
+  ASSERT_TRUE(WaitForReady(2));
+  Run([this] {
+    connections_->current()->Close();
+    Look();
+  });
+  EXPECT_EQ(Next(), Change::kReplaced);
+  // The time passes at which there would be one less.
+  const absl::Time end = absl::Now() + absl::Milliseconds(60);
+  while (absl::Now() < end) pollers_.Step();
+  EXPECT_EQ(connections_->ready(), 1u);
+  for (const Call& each : calls) EXPECT_TRUE(each.ended);
+}
+
 TEST_F(PathsTest, APathTakesThePlaceOfAFirstThatIsLost) {
   UsePath();
   ASSERT_TRUE(WaitForReady(2));

@@ -65,6 +65,10 @@ class UnaryCall final : public OpenCall, private Hedge::Owner {
   // As the transport's call.
   void WriteRequest(uint8_t* out) override;
   void OnResponse(const transport::CallResponse& response) override;
+  void OnFailed(const absl::Status& status) override {
+    answered_ = false;  // An attempt before this one may have been.
+    OpenCall::OnFailed(status);
+  }
 
   // As OpenCall: of an asynchronous one.
   void Report() override;

@@ -83,6 +83,10 @@ void OpenCalls::OnAttemptTimeout(OpenCall* call) {
   const transport::MessageStream* const stream = call->stream();
   if (stream != nullptr && !stream->can_restart()) return;
   RetryState& retry = *call->retry;
+  if (retry.committed || retry.attempts >= retry.policy->max_attempts ||
+      call->state().cancelled()) {
+    return;
+  }
   retry.pause = retrying_.NextAfterTimeout(&retry);
   if (!retry.pause.has_value()) return;
   call->connection->Cancel(
