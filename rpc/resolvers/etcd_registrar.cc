@@ -20,7 +20,8 @@ EtcdRegistrar::EtcdRegistrar(EtcdLoop& loop, Pairs pairs, absl::Duration ttl,
           loop, std::move(options), [this] { OnReady(); },
           [this](const absl::Status& status) { OnFailure(status); }),
       granted_ttl_(ttl),
-      status_(absl::UnavailableError("etcd has not answered yet")) {}
+      status_(absl::UnavailableError("etcd has not answered yet")),
+      withdrawal_(status_) {}
 
 void EtcdRegistrar::OnReady() {
   if (phase_ == Phase::kWithdraw) {
@@ -110,7 +111,7 @@ void EtcdRegistrar::Withdraw() {
   phase_ = Phase::kWithdraw;
   renewal_ = nullptr;
   SetStatus(absl::CancelledError("the server was withdrawn"));
-  if (lease_ == 0) return EndWithdrawal(absl::OkStatus());
+  if (lease_ == 0) return EndWithdrawal();
   client_.Connect();
 }
 
@@ -126,13 +127,11 @@ void EtcdRegistrar::Revoke() {
       timeout, "/etcdserverpb.Lease/LeaseRevoke", request,
       [this](const absl::StatusOr<etcd::LeaseRevokeResponse>& response) {
         if (response.ok() || absl::IsNotFound(response.status())) {
-          return EndWithdrawal(absl::OkStatus());
+          return EndWithdrawal();
         }
-        if (++refusals_ == client_.end_points()) {
-          return EndWithdrawal(absl::UnavailableError(
-              absl::StrCat("no end point of etcd has withdrawn the server: ",
-                           response.status().message(), "; it stays for ",
-                           absl::FormatDuration(granted_ttl_))));
+        {
+          const base::MutexLock lock(mutex_);
+          withdrawal_ = response.status();
         }
         Fail(response.status());
       });
@@ -153,12 +152,11 @@ void EtcdRegistrar::SetStatus(absl::Status status) {
   on_status_.Call(status);
 }
 
-void EtcdRegistrar::EndWithdrawal(absl::Status status) {
+void EtcdRegistrar::EndWithdrawal() {
   phase_ = Phase::kOver;
   Stop();
   const base::MutexLock lock(mutex_);
   withdrawn_ = true;
-  withdrawal_ = std::move(status);
   changed_.NotifyAll();
 }
 
@@ -176,14 +174,12 @@ absl::Status EtcdRegistrar::Await(absl::Time deadline) const {
 
 absl::Status EtcdRegistrar::AwaitWithdrawal(absl::Time deadline) const {
   const base::MutexLock lock(mutex_);
-  while (!withdrawn_) {
-    if (!changed_.WaitUntil(mutex_, deadline) && !withdrawn_) {
-      return absl::UnavailableError(
-          absl::StrCat("etcd did not answer in time; the server stays for ",
-                       absl::FormatDuration(ttl_)));
-    }
+  while (!withdrawn_ && changed_.WaitUntil(mutex_, deadline)) {
   }
-  return withdrawal_;
+  if (withdrawn_) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(
+      "etcd has not withdrawn the server in time: ", withdrawal_.message(),
+      "; it stays for ", absl::FormatDuration(ttl_), " at most"));
 }
 
 }  // namespace verbena::internal

@@ -41,7 +41,7 @@ class EtcdRegistrar {
                 std::function<void(const absl::Status&)> on_status);
 
   void Start() { client_.Connect(); }
-  // Revokes the lease: each end point is asked once.
+  // Revokes the lease: tries until one end point has done it.
   void Withdraw();
   // Gives up all that is under way.
   void Stop();
@@ -72,7 +72,7 @@ class EtcdRegistrar {
   void Revoke();
 
   void SetStatus(absl::Status status);
-  void EndWithdrawal(absl::Status status);
+  void EndWithdrawal();
 
   EtcdLoop& loop_;
   const Pairs pairs_;
@@ -84,7 +84,6 @@ class EtcdRegistrar {
   int64_t lease_ = 0;  // 0: none.
   absl::Duration granted_ttl_;
   bool written_ = false;  // All keys, with this lease.
-  size_t refusals_ = 0;   // End points that could not revoke the lease.
   std::unique_ptr<EtcdPending> renewal_;
   base::RareWarning warning_;
 
@@ -92,6 +91,7 @@ class EtcdRegistrar {
   mutable base::CondVar changed_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   bool withdrawn_ ABSL_GUARDED_BY(mutex_) = false;
+  // Why it has not been withdrawn yet.
   absl::Status withdrawal_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -81,9 +81,10 @@ class EtcdRegistration {
   // Waits until status() is OK, for at most `timeout`. Returns it.
   absl::Status Await(absl::Duration timeout) const;
 
-  // Removes the server. Clients learn of it at once. Waits until etcd has
-  // answered, but for at most `timeout`: then UNAVAILABLE says why, and the
-  // keys stay until the lease runs out. Does not wait if there is no lease.
+  // Removes the server. Clients learn of it at once. Waits until etcd has done
+  // it, but for at most `timeout`: then UNAVAILABLE says why. It is tried as
+  // long as this object lives, and the keys stay until the lease runs out at
+  // most. Does not wait if there is no lease.
   absl::Status Withdraw(absl::Duration timeout = absl::Seconds(2));
 
  private:
