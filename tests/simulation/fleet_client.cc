@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "rpc/channel_state.h"
 #include "rpc/metrics.h"
 #include "tests/simulation/drop_channel.h"
 #include "tests/simulation/fleet_names.h"
@@ -136,6 +138,17 @@ bool FleetClient::Ready() {
       metrics.servers.begin(), metrics.servers.end(), [&](const auto& server) {
         return server.connected || useless.contains(server.address);
       });
+}
+
+std::string FleetClient::Describe() const {
+  std::string text = absl::StrCat(
+      target_, " with ", PolicyName(policy_), " is ",
+      ChannelStateName(channel_->state(/*try_to_connect=*/false)), "\n");
+  for (const ChannelServerMetrics& server : channel_->GetMetrics().servers) {
+    absl::StrAppend(&text, "  ", server.address, " is ",
+                    ChannelStateName(server.state), " ", server.error, "\n");
+  }
+  return text;
 }
 
 std::map<size_t, uint32_t> FleetClient::servers() const {

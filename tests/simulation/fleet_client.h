@@ -48,6 +48,8 @@ class FleetClient {
 
   // Connects it. Whether it is ready, and connected to all of its servers.
   bool Ready();
+  // Its state and that of its servers, for people.
+  std::string Describe() const;
   // The policy in use.
   Policy policy() const { return policy_; }
   // The servers to which the channel connects, by their names, and their

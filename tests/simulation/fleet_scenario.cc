@@ -16,8 +16,8 @@ constexpr absl::Duration kShortWork = absl::Milliseconds(10);
 constexpr absl::Duration kLongWork = absl::Milliseconds(40);
 // Calls of a harmless scenario have at least this time.
 constexpr absl::Duration kAmple = absl::Seconds(3);
-// In a harmless scenario, the time between the ends of one server's restart
-// and the begin of the next.
+// In a harmless scenario, the least time between the end of one trouble and
+// the begin of the next.
 constexpr absl::Duration kSettle = absl::Milliseconds(30);
 // The servers that a steady channel has at least.
 constexpr size_t kSteady = 3;
@@ -28,20 +28,23 @@ size_t DrawServers(Draw& draw) {
   return 3 + draw.Number(10);
 }
 
-AttemptsPlan DrawAttempts(Draw& draw, bool harmless) {
+AttemptsPlan DrawAttempts(Draw& draw, const FleetScenario& scenario) {
   using Kind = AttemptsPlan::Kind;
   AttemptsPlan attempts;
   attempts.kind = draw.OneIn(3)   ? Kind::kOnce
                   : draw.OneIn(2) ? Kind::kRetry
                                   : Kind::kHedge;
+  if (scenario.all_retry) attempts.kind = Kind::kRetry;
   if (attempts.kind == Kind::kOnce) return attempts;
   attempts.most = 2 + static_cast<int>(draw.Number(4));
+  // A second server may die under the second attempt.
+  if (scenario.all_retry) attempts.most = std::max(attempts.most, 3);
   // A burst of hedges at once is allowed, too. A backoff of zero is not.
   attempts.pause =
       draw.OneIn(4) && attempts.kind == Kind::kHedge
           ? absl::ZeroDuration()
           : absl::Microseconds(200) + draw.Time(absl::Milliseconds(8));
-  attempts.throttled = !harmless && draw.OneIn(4);
+  attempts.throttled = !scenario.harmless && draw.OneIn(4);
   return attempts;
 }
 
@@ -58,8 +61,8 @@ class Drawer {
   AnswerPlan DrawAnswer(const FleetChannelPlan& channel, bool must_be_good);
   FleetChannelPlan DrawChannel();
   FleetCallPlan DrawCall();
-  // Servers restart one after the other.
-  void DrawRestarts();
+  // Something happens to one server after the other.
+  void DrawHarmlessTroubles();
   ServerTrouble DrawTrouble();
 
   Draw draw_;
@@ -121,7 +124,7 @@ FleetChannelPlan Drawer::DrawChannel() {
       scenario_.harmless && scenario_.servers > kSteady && draw_.OneIn(2);
   channel.policy =
       kPolicies[channel.steady ? 1 + draw_.Number(4) : draw_.Number(5)];
-  channel.attempts = DrawAttempts(draw_, scenario_.harmless);
+  channel.attempts = DrawAttempts(draw_, scenario_);
   if (draw_.OneIn(3)) {
     const size_t least = channel.steady ? kSteady : 1;
     channel.max_servers =
@@ -176,11 +179,17 @@ FleetCallPlan Drawer::DrawCall() {
   return call;
 }
 
-void Drawer::DrawRestarts() {
+void Drawer::DrawHarmlessTroubles() {
+  using Kind = ServerTrouble::Kind;
   absl::Duration time = draw_.Time(kRunTime / 4);
   for (uint64_t i = 0, count = draw_.Number(6); i < count && time < kRunTime;
        ++i) {
     ServerTrouble& trouble = scenario_.troubles.emplace_back();
+    trouble.kind = draw_.OneIn(2)        ? Kind::kDrain
+                   : draw_.OneIn(3)      ? Kind::kHang
+                   : draw_.OneIn(2)      ? Kind::kStall
+                   : scenario_.all_retry ? Kind::kDie
+                                         : Kind::kDrain;
     trouble.server = draw_.Number(scenario_.servers);
     trouble.start = time;
     trouble.length = kDrainTime + draw_.Time(kDrainTime);
@@ -204,6 +213,7 @@ ServerTrouble Drawer::DrawTrouble() {
 
 void Drawer::DrawAll() {
   scenario_.harmless = draw_.OneIn(3);
+  scenario_.all_retry = scenario_.harmless && draw_.OneIn(3);
   scenario_.servers = DrawServers(draw_);
   // Many channels show how subsets spread.
   const uint64_t channels = scenario_.servers >= 200 ? 2
@@ -215,7 +225,7 @@ void Drawer::DrawAll() {
   for (uint64_t i = 0, count = 1 + draw_.Number(150); i < count; ++i) {
     scenario_.calls.push_back(DrawCall());
   }
-  if (scenario_.harmless) return DrawRestarts();
+  if (scenario_.harmless) return DrawHarmlessTroubles();
   const uint64_t most = draw_.OneIn(4) ? 2 * scenario_.servers : 8;
   for (uint64_t i = 0, count = draw_.Number(most); i < count; ++i) {
     scenario_.troubles.push_back(DrawTrouble());

@@ -123,9 +123,11 @@ struct ServerTrouble {
 struct FleetScenario {
   explicit FleetScenario(uint64_t seed);
 
-  // All calls succeed: servers drain one after the other, and their registry
-  // may err, but always lists some that stay.
+  // All calls succeed: servers drain, stall or hang one after the other, and
+  // their registry may err, but always lists some that stay. If all channels
+  // try calls again often enough, servers may also die.
   bool harmless = false;
+  bool all_retry = false;
   size_t servers = 0;
   std::vector<FleetChannelPlan> channels;
   std::vector<FleetCallPlan> calls;

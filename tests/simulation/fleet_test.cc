@@ -34,6 +34,18 @@ std::string RunSeed(uint64_t seed) {
   static transport::FaultPlan no_faults;
   static transport::FaultyProvider faulty(soft::SoftProvider(), no_faults);
   const FleetScenario scenario(seed);
+  if (RunsOneSeed()) {
+    SetLogSink(
+        [](const LogEntry& entry) {
+          std::printf(
+              "%s: %s\n",
+              absl::FormatTime("%E6S", entry.time, absl::UTCTimeZone()).c_str(),
+              std::string(entry.text).c_str());
+        },
+        LogSeverity::kInfo);
+  } else {
+    SetLogSink([](const LogEntry& /*entry*/) {});
+  }
   // Seeds of channels follow each other.
   World::Get().Seed(seed << 20);
   FleetRun run(&World::Get(), &scenario, &faulty);

@@ -47,16 +47,20 @@ class SimulationTest : public testing::Test {
   void TestBody() override {
     const absl::Time start = ProcessorTime();
     uint64_t seed = range_.first;
+    size_t hash = 0;
     for (; seed - range_.first < range_.count &&
            ProcessorTime() - start < range_.longest;
          ++seed) {
       const std::string trace = RunSeed(tests_, seed);
       if (range_.count == 1) std::printf("%s", trace.c_str());
+      hash = std::hash<std::string>()(absl::StrCat(hash, trace));
       if (HasFailure()) return;
     }
-    std::printf("%s seeds from %s on\n",
-                absl::StrCat(seed - range_.first).c_str(),
-                absl::StrCat(range_.first).c_str());
+    // The hash is the same in each run of the same seeds.
+    std::printf("%s\n",
+                absl::StrCat(seed - range_.first, " seeds from ", range_.first,
+                             " on, whose traces hash to ", absl::Hex(hash))
+                    .c_str());
     if (range_.count > 1 && tests_.check_all) tests_.check_all();
   }
 
