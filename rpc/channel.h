@@ -65,8 +65,8 @@ class Channel {
   // The target that CreateChannel() was given.
   const std::string& target() const { return target_; }
 
-  // Returns the state. `try_to_connect` makes an idle channel connect without
-  // a call.
+  // Returns the state. `try_to_connect` makes an idle channel connect without a
+  // call, and one that has failed, if its pause is over.
   ChannelState state(bool try_to_connect = false);
 
   // Connects, and tries again after each failure. Returns false if the channel

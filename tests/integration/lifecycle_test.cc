@@ -124,6 +124,20 @@ TEST_F(LifecycleTest, APatientCallCanBeCancelled) {
   canceller.join();
 }
 
+TEST_F(LifecycleTest, WhoAsksForTheStateConnectsAgain) {
+  StartServer();
+  StopServer();
+  const auto channel = NewChannel();
+  const auto stub = EndToEnd::NewStub(channel);
+  ClientContext context;
+  EXPECT_EQ(CallBlock(stub.get(), &context, "key").code(),
+            absl::StatusCode::kUnavailable);
+  StartServer({}, port());
+  while (channel->state(/*try_to_connect=*/true) != ChannelState::kReady) {
+    std::this_thread::yield();
+  }
+}
+
 TEST_F(LifecycleTest, WaitForConnectedConnects) {
   StartServer();
   const auto channel = NewChannel();

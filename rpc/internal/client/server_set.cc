@@ -301,7 +301,10 @@ void ServerSet::Shut(const absl::Status& status) {
 
 ChannelState ServerSet::state(bool try_to_connect) {
   const base::MutexLock lock(mutex_);
-  if (try_to_connect && state_ == ChannelState::kIdle) ask_.Post();
+  if (try_to_connect && (state_ == ChannelState::kIdle ||
+                         state_ == ChannelState::kTransientFailure)) {
+    ask_.Post();
+  }
   return state_;
 }
 

@@ -82,7 +82,8 @@ class ServerSet final : private Subchannel::Owner {
   ~ServerSet();
 
   const std::string& target() const { return target_; }
-  // `try_to_connect` makes an idle channel connect.
+  // `try_to_connect` makes a channel connect that is idle, or that has failed
+  // and has paused for long enough.
   ChannelState state(bool try_to_connect);
   std::string device() const;
   // Sets those fields of `metrics` which tell what is connected, how, and why.
