@@ -57,7 +57,6 @@ class StreamRetriesEndsTest : public StreamRetriesTest {
           end(&context);
           thread.join();
           EXPECT_EQ(outcome.status.code(), code) << outcome.status;
-          EXPECT_LE(service_.seen().size(), 1u);
           EXPECT_TRUE(context.metadata().empty());
         };
     expect([&](ClientContext* context) { return List(context, 1); });
@@ -94,7 +93,8 @@ TEST_P(StreamRetriesEndsTest, AStreamCanBeCancelledWhenItMayBeBetweenAttempts) {
     service_.AwaitAttempts(1 + static_cast<size_t>(i) % 3);
     context.TryCancel();
     thread.join();
-    EXPECT_TRUE(absl::IsCancelled(outcome.status) ||
+    // A handler of a cancelled attempt may have taken a failure of this call's.
+    EXPECT_TRUE(outcome.status.ok() || absl::IsCancelled(outcome.status) ||
                 absl::IsUnavailable(outcome.status))
         << outcome.status;
   }

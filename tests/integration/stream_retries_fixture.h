@@ -64,7 +64,9 @@ class FlakyStreams final : public StreamService::Service {
   }
   std::vector<Seen> seen() {
     const base::MutexLock lock(mutex_);
-    return seen_;
+    std::vector<Seen> copies;
+    for (const auto& each : seen_) copies.push_back(*each);
+    return copies;
   }
   std::vector<std::string> previous() {
     std::vector<std::string> previous;
@@ -75,19 +77,19 @@ class FlakyStreams final : public StreamService::Service {
   absl::Status List(ServerContext* context, const ListRequest* request,
                     ServerWriter<Item>* writer) override {
     const auto write = [&](const Item& item) { return writer->Write(item); };
-    const size_t attempt = Begin(context);
+    const std::shared_ptr<Seen> seen = Begin(context);
     Failure failure;
     if (Fails(&failure)) return Fail(context, failure, {}, write);
     for (uint64_t i = 0; i < request->count(); ++i) {
       write(NewItem(i, request->payload_bytes()));
     }
-    End(context, attempt);
+    context->AddTrailingMetadata("ended", seen->previous);
     return absl::OkStatus();
   }
   absl::Status Record(ServerContext* context, ServerReader<Item>* reader,
                       Summary* response) override {
-    const size_t attempt = Begin(context);
-    const auto read = [&](Item* item) { return Read(reader, attempt, item); };
+    const std::shared_ptr<Seen> seen = Begin(context);
+    const auto read = [&](Item* item) { return Read(reader, *seen, item); };
     Failure failure;
     if (Fails(&failure)) return Fail(context, failure, read, {});
     Item item;
@@ -96,20 +98,20 @@ class FlakyStreams final : public StreamService::Service {
       if (item.number() != response->count()) response->set_in_order(false);
       response->set_count(response->count() + 1);
     }
-    End(context, attempt);
+    context->AddTrailingMetadata("ended", seen->previous);
     return absl::OkStatus();
   }
   absl::Status Chat(ServerContext* context,
                     ServerReaderWriter<Item, Item>* stream) override {
-    const size_t attempt = Begin(context);
-    const auto read = [&](Item* item) { return Read(stream, attempt, item); };
+    const std::shared_ptr<Seen> seen = Begin(context);
+    const auto read = [&](Item* item) { return Read(stream, *seen, item); };
     const auto write = [&](const Item& item) { return stream->Write(item); };
     Failure failure;
     if (Fails(&failure)) return Fail(context, failure, read, write);
     Item item;
     while (read(&item) && write(item)) {
     }
-    End(context, attempt);
+    context->AddTrailingMetadata("ended", seen->previous);
     return absl::OkStatus();
   }
 
@@ -117,21 +119,22 @@ class FlakyStreams final : public StreamService::Service {
   using Reading = std::function<bool(Item*)>;
   using Writing = std::function<bool(const Item&)>;
 
-  // Returns the number of the attempt.
-  size_t Begin(ServerContext* context) {
+  // Returns where the handler notes what it sees. If its call is cancelled, it
+  // may run on when the list is empty again.
+  std::shared_ptr<Seen> Begin(ServerContext* context) {
     const base::MutexLock lock(mutex_);
     const auto found = context->client_metadata().find(kPreviousAttempts);
-    Seen seen;
+    const auto seen = std::make_shared<Seen>();
     if (found != context->client_metadata().end()) {
-      seen.previous = found->second;
+      seen->previous = found->second;
     }
-    context->AddTrailingMetadata("previous", seen.previous);
+    context->AddTrailingMetadata("previous", seen->previous);
     if (!pushback_.empty()) {
       context->AddTrailingMetadata("grpc-retry-pushback-ms", pushback_);
     }
     seen_.push_back(seen);
     changed_.NotifyAll();
-    return seen_.size() - 1;
+    return seen;
   }
   bool Fails(Failure* failure) {
     const base::MutexLock lock(mutex_);
@@ -155,16 +158,11 @@ class FlakyStreams final : public StreamService::Service {
     }
     return failure.status;
   }
-  void End(ServerContext* context, size_t attempt) {
-    const base::MutexLock lock(mutex_);
-    context->AddTrailingMetadata("ended", seen_[attempt].previous);
-  }
   template <typename Stream>
-  bool Read(Stream* stream, size_t attempt, Item* item) {
+  bool Read(Stream* stream, Seen& seen, Item* item) {
     Buffer attachment;
     if (!stream->Read(item, &attachment)) return false;
     const base::MutexLock lock(mutex_);
-    Seen& seen = seen_[attempt];
     seen.numbers.push_back(item->number());
     seen.attachments.emplace_back(
         reinterpret_cast<const char*>(attachment.span().data()),
@@ -179,7 +177,7 @@ class FlakyStreams final : public StreamService::Service {
   base::CondVar changed_;
   std::deque<Failure> failures_ ABSL_GUARDED_BY(mutex_);
   std::string pushback_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Seen> seen_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Seen>> seen_ ABSL_GUARDED_BY(mutex_);
 };
 
 class FlakyStreamsTest : public ::testing::Test {
