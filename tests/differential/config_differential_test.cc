@@ -27,7 +27,9 @@ std::string VerbenasOpinionOf(const std::string& config) {
   if (!parsed.ok()) return std::string(parsed.status().message());
   // gRPC looks for a policy that it knows while it parses.
   return std::string(
-      internal::ChoosePolicy((*parsed)->policies(), {}, 1).status().message());
+      internal::ChoosePolicy((*parsed)->policies(), {.others = {}, .seed = 1})
+          .status()
+          .message());
 }
 
 class ConfigDifferentialTest : public testing::Test {
