@@ -20,7 +20,9 @@
 namespace verbena::simulation {
 namespace {
 
-constexpr int kPort = 7471;
+// Neither the default of a program that listens at all addresses, as 7471 is,
+// nor one that the kernel gives away.
+constexpr int kPort = 17471;
 constexpr char kDomain[] = ".fleet";
 // The last byte of an address at which nobody listens, and of the one that
 // shows that a process has the others.

@@ -18,9 +18,9 @@ namespace verbena::simulation {
 
 inline constexpr size_t kMostServers = 200;
 
-// The name under which clients find a server: "s017.fleet:7471".
+// The name under which clients find a server: "s017.fleet:17471".
 std::string ServerName(size_t server);
-// The address at which it listens: "127.3.4.17:7471".
+// The address at which it listens: "127.3.4.17:17471".
 std::string ServerAddressText(size_t server);
 // The server at such an address, if it is one's.
 std::optional<size_t> ServerAt(absl::string_view address);
