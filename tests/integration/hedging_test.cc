@@ -241,6 +241,19 @@ TEST_F(HedgingTest, TheLastFailureHasItsMetadata) {
   EXPECT_EQ(trailing_, 1);
 }
 
+TEST_F(HedgingTest, ACallWithoutAnAnswerHasNoMetadata) {
+  const auto stub = NewStub("3600s");
+  AllDo([](ServerContext* context, auto* reply) {
+    context->AddTrailingMetadata("why", "because");
+    return context->client_metadata().contains("grpc-previous-rpc-attempts")
+               ? Actor::Hang(context, reply)
+               : absl::UnavailableError("not today");
+  });
+  EXPECT_EQ(Call(*stub, absl::Milliseconds(100)).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(trailing_, 0);
+}
+
 TEST_F(HedgingTest, CancellationsAndAnswersMayMeet) {
   const auto stub = NewStub("0.0002s");
   constexpr int kCalls = 200;

@@ -178,8 +178,17 @@ void OpenCall::OnFailed(const absl::Status& status) {
 
 bool OpenCall::TryAgainAfter(const absl::Status& status) {
   if (ABSL_PREDICT_FALSE(hedge != nullptr)) {
-    return hedge->OnFirstFailed(status, state().results().trailing_metadata,
-                                /*unsent=*/false);
+    ClientCallResults& results = state().results();
+    if (!hedge->OnFirstFailed(status, results.trailing_metadata,
+                              /*unsent=*/false)) {
+      return false;
+    }
+    // The call may end without an answer, and then has no metadata.
+    if (!hedge->decided()) {
+      results.initial_metadata.clear();
+      results.trailing_metadata.clear();
+    }
+    return true;
   }
   return ABSL_PREDICT_FALSE(retry != nullptr) &&
          calls_->TryAgainLater(this, status);
