@@ -36,12 +36,15 @@ std::string Quoted(absl::string_view text) {
   return absl::StrCat("\"", text, "\"");
 }
 
-std::string DrawRetryPolicy(Draw& draw, bool limits_sizes) {
+std::string DrawRetryPolicy(Draw& draw, const Theme& theme, bool limits_sizes) {
   std::vector<std::string> codes;
   // Most calls are to be tried again.
   if (!draw.OneIn(4)) codes.push_back(Quoted("UNAVAILABLE"));
   while (codes.empty() || draw.OneIn(2)) {
     codes.push_back(Quoted(absl::StatusCodeToString(draw.Of(kCodes))));
+  }
+  if (theme.kind == Kind::kHangs && draw.OneIn(2)) {
+    codes.push_back(Quoted("DEADLINE_EXCEEDED"));
   }
   if (!limits_sizes && draw.OneIn(4)) {
     codes.push_back(Quoted("RESOURCE_EXHAUSTED"));
@@ -58,13 +61,14 @@ std::string DrawRetryPolicy(Draw& draw, bool limits_sizes) {
 std::string DrawMethodConfig(Draw& draw, const std::string& name,
                              const Theme& theme) {
   std::vector<std::string> fields = {absl::StrCat(R"("name": [)", name, "]")};
-  const bool limits_sizes = draw.OneIn(5);
+  const bool limits_sizes = draw.OneIn(3);
   if (limits_sizes && draw.OneIn(2)) {
     fields.push_back(absl::StrCat(R"("maxRequestMessageBytes": )", kLimit));
   } else if (limits_sizes) {
     fields.push_back(absl::StrCat(R"("maxResponseMessageBytes": )", kLimit));
   }
-  if (!draw.OneIn(6)) fields.push_back(DrawRetryPolicy(draw, limits_sizes));
+  if (!draw.OneIn(6))
+    fields.push_back(DrawRetryPolicy(draw, theme, limits_sizes));
   if (draw.OneIn(3)) {
     fields.push_back(
         absl::StrCat(R"("waitForReady": )", draw.OneIn(2) ? "true" : "false"));
@@ -109,7 +113,7 @@ Act DrawAct(Draw& draw, const Theme& theme) {
     act.kind = Act::Kind::kDie;
     return act;
   }
-  if (draw.OneIn(12)) act.reply_bytes = kLong;
+  if (draw.OneIn(5)) act.reply_bytes = kLong;
   if (draw.OneIn(10)) act.sends_initial_metadata = true;
   if (!draw.OneIn(4)) act.code = absl::StatusCode::kUnavailable;
   if (draw.OneIn(6)) act.code = draw.Of(kCodes);
