@@ -44,6 +44,10 @@ AttemptsPlan DrawAttempts(Draw& draw, const FleetScenario& scenario) {
       draw.OneIn(4) && attempts.kind == Kind::kHedge
           ? absl::ZeroDuration()
           : absl::Microseconds(200) + draw.Time(absl::Milliseconds(8));
+  // Where servers die, such an attempt could be missing in the end.
+  if (attempts.kind == Kind::kRetry && !scenario.all_retry && draw.OneIn(3)) {
+    attempts.timeout = kShortWork / 10 + draw.Time(kShortWork);
+  }
   attempts.throttled = !scenario.harmless && draw.OneIn(4);
   return attempts;
 }
@@ -244,6 +248,10 @@ std::string AttemptsConfig(const AttemptsPlan& attempts) {
     case AttemptsPlan::Kind::kRetry:
       return absl::StrCat(R"(, "retryPolicy": {"maxAttempts": )", attempts.most,
                           R"(, "initialBackoff": ")", JsonTime(attempts.pause),
+                          attempts.timeout > absl::ZeroDuration()
+                              ? absl::StrCat(R"(", "perAttemptRecvTimeout": ")",
+                                             JsonTime(attempts.timeout))
+                              : "",
                           R"(", "maxBackoff": "0.02s", "backoffMultiplier": 2,
                              "retryableStatusCodes": ["UNAVAILABLE"]})");
     case AttemptsPlan::Kind::kHedge:

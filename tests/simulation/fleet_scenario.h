@@ -36,6 +36,9 @@ struct AttemptsPlan {
   Kind kind = Kind::kOnce;
   int most = 1;          // Attempts.
   absl::Duration pause;  // The first backoff, or the delay between two hedges.
+  // For so long an attempt that may be followed by another waits for an
+  // answer; 0: as long as the call.
+  absl::Duration timeout;
   bool throttled = false;
 };
 
