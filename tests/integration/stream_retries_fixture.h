@@ -211,6 +211,8 @@ class FlakyStreamsTest : public ::testing::Test {
   }
   void ConnectWithOptions() {
     options_.initial_backoff = absl::Milliseconds(10);
+    // Busy hosts may need more than the default.
+    options_.connect_timeout = absl::Minutes(1);
     channel_ = CreateChannel(Address(), options_);
   }
 

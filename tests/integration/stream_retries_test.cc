@@ -224,7 +224,7 @@ TEST_P(StreamRetriesTest, BeyondTheBufferAStreamGoesOn) {
   Connect();
   service_.FailWith({});
   const CallOutcome outcome = Record(Items(100, 5000));
-  EXPECT_EQ(outcome.status, absl::OkStatus());
+  ASSERT_EQ(outcome.status, absl::OkStatus());
   EXPECT_EQ(outcome.summary.count(), 100u);
   EXPECT_TRUE(service_.seen()[0].intact);
 }
