@@ -23,6 +23,7 @@ _SYSTEM_LIBRARIES = {
     "com_google_googletest": "googletest",
     "isa_l": "isa_l",
     "libsodium": "libsodium",
+    "openssl": "openssl",  # Only rpc/credentials:tls and tools take it.
     "prometheus_cpp": "prometheus_cpp",  # Only rpc/services/prometheus takes it.
     "rdma_core": "rdma_core",
     # cc_test asks for it even when no coverage is collected.

@@ -7,7 +7,7 @@ BUILD_PACKAGES=(
   libibverbs-dev librdmacm-dev ibverbs-providers
   protobuf-compiler libprotobuf-dev libprotoc-dev
   libabsl-dev libgtest-dev libgmock-dev libbenchmark-dev libisal-dev
-  libsodium-dev libc-ares-dev libasio-dev
+  libsodium-dev libssl-dev libc-ares-dev libasio-dev
 )
 # zstd unpacks Ubuntu's kernel modules; xz and gz need no package.
 VM_PACKAGES=(
