@@ -39,6 +39,8 @@ _BELOW_SIDES = _BELOW_DEVICE + ["transport/wire", "transport/device",
 LAYERS = {
     "proto": [],
     "transport/base": [],
+    # Low, because tests of credentials make certificates by it.
+    "tools/certificates": ["transport/base"],
     "transport/verbs": ["transport/base"],
     # The rooms of the software device, in order. A room may include all that
     # stand before it.
@@ -106,10 +108,12 @@ LAYERS = {
                          "tools/load", "transport/base", "rpc"],
     "tools/gateway": ["tools/command_line", "transport/base", "rpc",
                       "rpc/services"],
-    "tools/verbena": ["tools/command_line", "transport/base", "rpc",
-                      "rpc/credentials", "rpc/resolvers", "rpc/support"],
+    "tools/verbena": ["tools/certificates", "tools/command_line",
+                      "transport/base", "rpc", "rpc/credentials",
+                      "rpc/resolvers", "rpc/support"],
     # It looks at devices by their verbs, and calls over them.
-    "tools/rdma_doctor": ["tools/command_line", "tools/json",
+    "tools/rdma_doctor": ["tools/certificates", "tools/command_line",
+                          "tools/json",
                           "tools/rpc_bench", "transport/base",
                           "transport/verbs", "transport", "rpc",
                           "rpc/services"],
