@@ -17,6 +17,7 @@
 #include "rpc/task.h"
 #include "tests/integration/forms_fixture.h"
 #include "tests/integration/streaming_fixture.h"
+#include "tests/testing/test_tls.h"
 #include "transport/base/mutex.h"
 
 namespace verbena::end_to_end {
@@ -226,8 +227,8 @@ TEST_F(CoroutinesTest, ThousandsOfCallsWaitWithoutAThreadEach) {
   Serve(Form::kCoroutine);
   std::vector<std::unique_ptr<StreamService::Stub>> stubs;
   for (size_t i = 0; i < kChannels; ++i) {
-    stubs.push_back(StreamService::NewStub(
-        CreateChannel(channel_->target(), ChannelOptions())));
+    stubs.push_back(StreamService::NewStub(CreateChannel(
+        channel_->target(), testing_support::TestChannelCredentials())));
   }
   Countdown waiting(kCalls);
   std::vector<Task<size_t>> tasks;

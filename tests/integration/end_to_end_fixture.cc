@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "tests/testing/child_process.h"
+#include "tests/testing/test_tls.h"
 #include "transport/base/clock.h"
 
 namespace verbena::end_to_end {
@@ -32,7 +33,9 @@ std::string EndToEndTest::Address(int port) {
 void EndToEndTest::StartServer(
     const std::function<void(ServerBuilder&)>& change, int port) {
   ServerBuilder builder;
-  builder.AddListeningPort(Address(port), &port_)
+  builder
+      .AddListeningPort(Address(port), testing_support::TestServerCredentials(),
+                        &port_)
       .RegisterService(&service_)
       .RegisterService(&inline_service_)
       .RegisterService(&streams_)
@@ -52,7 +55,8 @@ void EndToEndTest::UseServer() {
 
 std::shared_ptr<Channel> EndToEndTest::NewChannel(
     const ChannelOptions& options) const {
-  return CreateChannel(target_, options);
+  return CreateChannel(target_, testing_support::TestChannelCredentials(),
+                       options);
 }
 
 std::unique_ptr<EndToEndTest::Blocked> EndToEndTest::Block(

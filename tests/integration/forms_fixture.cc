@@ -3,17 +3,20 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tests/testing/child_process.h"
+#include "tests/testing/test_tls.h"
 
 namespace verbena::end_to_end {
 
 void FormsTest::Start(ServerBuilder* builder, const ChannelOptions& options) {
   int port = 0;
   const std::string host = testing_support::TestAddress();
-  builder->AddListeningPort(absl::StrCat(host, ":0"), &port);
+  builder->AddListeningPort(absl::StrCat(host, ":0"),
+                            testing_support::TestServerCredentials(), &port);
   absl::StatusOr<std::unique_ptr<Server>> started = builder->BuildAndStart();
   ASSERT_EQ(started.status(), absl::OkStatus());
   server_ = *std::move(started);
-  channel_ = CreateChannel(absl::StrCat(host, ":", port), options);
+  channel_ = CreateChannel(absl::StrCat(host, ":", port),
+                           testing_support::TestChannelCredentials(), options);
 }
 
 void FormsTest::Serve(Form form, const ChannelOptions& options) {

@@ -64,6 +64,8 @@ BENCH = "{bin}/tools/rpc_bench/rpc_bench"
 END_TO_END = "//tests/integration:rpc_end_to_end_test"
 STREAMING = "//tests/integration:rpc_streaming_test"
 FORMS = "//tests/integration:rpc_forms_test"
+SEALED = "//tests/integration:sealed_rpc_calls_test"
+_TLS = (("VERBENA_TEST_TLS", "1"),)
 
 # About memory and not about the wire: they take half of the time.
 _MEMORY = "*.SixtyFourMebibytes:*.LargerThanTheFirstArenaAndAllThatMayBeSent"
@@ -98,6 +100,7 @@ FIRST_GUEST = [
     Test("//tests/transport:transport_shutdown_test", seconds=300, no_rnr=True),
     Test(END_TO_END, seconds=400, no_rnr=True,
          arguments=("--gtest_filter=-" + _BETWEEN_HOSTS,)),
+    Test(SEALED, seconds=300, no_rnr=True, environment=_TLS),
     # Those that show a device; the others show forms of calls, as FORMS does.
     Test("//tests/integration:examples_test", seconds=300,
          arguments=(HELLO_SERVER,
@@ -200,6 +203,8 @@ ON_SIW = [siw(entry) for entry in (
         "--gtest_filter=PayloadTest.*:AttachmentTest.*:MetadataTest.*:"
         "StatusTest.*:-" + _MEMORY,)),
     Test(STREAMING, seconds=300, arguments=differing(STREAMING)),
+    Test(SEALED, seconds=200, environment=_TLS, arguments=(
+        "--gtest_filter=PayloadTest.*:AttachmentTest.*:-" + _MEMORY,)),
     Programs("programs.siw", seconds=900, by_command=True),
     Command("hello.siw", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +
             " --listen={address}:0 -- " + HELLO_CLIENT +

@@ -26,7 +26,9 @@ import links  # noqa: E402
 import markdown_text  # noqa: E402
 
 # Public by its folder, but for the library and for generated code.
-NOT_FOR_USERS = ("rpc/support/",)
+NOT_FOR_USERS = ("rpc/support/", "rpc/credentials/tls_context",
+                 "rpc/credentials/tls_handshake", "rpc/credentials/tls_peer",
+                 "rpc/credentials/tls_seal")
 API_PAGE = '# API reference\n\n<meta http-equiv="refresh" content="0; ' \
     'url=api/index.html">\n\nIt is made by Doxygen, and has a search of its ' \
     'own: <a href="api/index.html">to the reference</a>.\n'

@@ -162,6 +162,14 @@ class BenchRun {
         absl::StrCat("--continued-max=", endpoint.continued_bytes_max)};
     command.push_back(absl::StrCat(
         "--api=", kApiNames[static_cast<size_t>(options_.measured.api)]));
+    // This server asks nobody for a certificate: its own may not be good for a
+    // client.
+    TlsFiles& tls = options_.tls;
+    if (!tls.private_key.empty()) {
+      command.push_back(absl::StrCat("--tls-cert=", tls.certificate_chain));
+      command.push_back(absl::StrCat("--tls-key=", tls.private_key));
+      tls.certificate_chain = tls.private_key = "";
+    }
     if (options_.events) command.push_back("--events");
     if (options_.verbs_count) command.push_back("--verbs-count");
     const std::vector<int> processors = AllowedProcessors();
@@ -197,10 +205,11 @@ class BenchRun {
     channel.revoke_leases = options_.endpoint.revoke_leases;
     // A call for each stream, and one for Describe().
     channel.max_concurrent_calls = kMaxStreams + 1;
-    ASSIGN_OR_RETURN(
-        rpc_, RpcLayer::Connect(
-                  options_.target, channel, kStartTimeout,
-                  {.channels = options_.channels, .busy = options_.busy}));
+    Crowd crowd = {.channels = options_.channels, .busy = options_.busy};
+    ASSIGN_OR_RETURN(crowd.credentials,
+                     ChannelCredentialsFromFiles(options_.tls));
+    ASSIGN_OR_RETURN(rpc_, RpcLayer::Connect(options_.target, channel,
+                                             kStartTimeout, crowd));
     ASSIGN_OR_RETURN(const DescribeReply server, rpc_->Describe());
     server_processor_ = server.pinned_to();
     const auto not_alike = [this](absl::string_view has) {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "rpc/credentials/tls_files.h"
 #include "tools/load/workload.h"
 #include "tools/rpc_bench/report.pb.h"
 #include "transport/base/endpoint_options.h"
@@ -44,6 +45,7 @@ struct Options {
   std::vector<Op> verbs_ops = {};
   // The device, and the options of the transport that have flags.
   transport::EndpointOptions endpoint = {};
+  TlsFiles tls = {};  // Of the layer rpc.
   // Channels of the layer rpc, and how many of them have calls.
   int channels = 1;
   int busy = 1;

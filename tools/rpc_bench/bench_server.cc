@@ -88,7 +88,9 @@ absl::Status Serve(const std::string& address, const Options& options) {
   if (options.verbs_count) *description.mutable_verbs() = VerbsCounted();
   const std::unique_ptr<Service> echo = NewEchoService(options.measured.api);
   ServerBuilder builder;
-  builder.AddListeningPort(address)
+  ASSIGN_OR_RETURN(std::shared_ptr<ServerCredentials> credentials,
+                   ServerCredentialsFromFiles(options.tls));
+  builder.AddListeningPort(address, std::move(credentials))
       .SetSpinBudget(options.endpoint.spin_budget)
       .SetMaxConcurrentCallsPerConnection(kMaxStreams + 1)
       .RegisterService(echo.get())

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "tools/command_line/flag_values.h"
 #include "tools/command_line/parse_flags.h"
+#include "tools/command_line/tls_flags.h"
 #include "tools/load/workload.h"
 #include "tools/rpc_bench/bench.h"
 #include "tools/rpc_bench/report.h"
@@ -167,7 +168,8 @@ constexpr int kFailed = 1;
 
 // Flags that a server may be given. The others say how to measure.
 constexpr absl::string_view kServerFlags[] = {
-    "api", "continued_max", "device", "events", "pin", "server", "verbs_count"};
+    "api",    "continued_max", "device",   "events",  "pin",
+    "server", "tls_ca",        "tls_cert", "tls_key", "verbs_count"};
 
 // Refuses flags that contradict each other.
 absl::Status CheckTogether(const std::set<std::string>& given) {
@@ -249,6 +251,7 @@ absl::StatusOr<Options> ReadFlags() {
       .events = absl::GetFlag(FLAGS_events),
       .verbs_count = absl::GetFlag(FLAGS_verbs_count)};
   ReadEndpointFlags(&options.endpoint);
+  options.tls = tool::TlsFilesOfFlags();
   options.inline_callbacks = absl::GetFlag(FLAGS_inline_callbacks);
   options.max_paths = absl::GetFlag(FLAGS_max_paths);
   options.service_config = absl::GetFlag(FLAGS_service_config);

@@ -183,9 +183,11 @@ class RpcPipe final : public EchoPipe {
 absl::StatusOr<std::unique_ptr<RpcLayer>> RpcLayer::Connect(
     const std::string& target, const ChannelOptions& options,
     absl::Duration timeout, const Crowd& crowd) {
-  std::unique_ptr<RpcLayer> layer(new RpcLayer(CreateChannel(target, options)));
+  std::unique_ptr<RpcLayer> layer(
+      new RpcLayer(CreateChannel(target, crowd.credentials, options)));
   for (int i = 1; i < crowd.channels; ++i) {
-    layer->others_.push_back(Echo::NewStub(CreateChannel(target, options)));
+    layer->others_.push_back(
+        Echo::NewStub(CreateChannel(target, crowd.credentials, options)));
   }
   layer->busy_others_ = crowd.busy - 1;
   // A channel connects with its first call.

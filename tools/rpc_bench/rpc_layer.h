@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "rpc/channel.h"
+#include "rpc/credentials.h"
 #include "tools/load/workload.h"
 #include "tools/rpc_bench/echo.verbena.h"
 
@@ -22,6 +23,8 @@ namespace verbena::bench {
 struct Crowd {
   int channels = 1;
   int busy = 1;
+  std::shared_ptr<ChannelCredentials> credentials =
+      InsecureChannelCredentials();
 };
 
 // Calls verbena.bench.Echo over one channel, or more for unary calls. If one

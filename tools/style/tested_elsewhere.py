@@ -62,6 +62,15 @@ TESTED_ELSEWHERE = {
     "rpc/channel.cc": _END_TO_END,
     "rpc/internal/call/client_call_state.cc": "rpc/client_context_test.cc",
     "rpc/service.cc": "rpc/internal/server/method_registry_test.cc",
+    "transport/session/connection_guards_datapath.cc":
+        "tests/transport/transport_checksum_test.cc",
+    "transport/session/send_queue_seal_datapath.cc":
+        "tests/integration/tls_test.cc",
+    "rpc/credentials/tls.cc": "rpc/credentials/tls_handshake_test.cc",
+    "rpc/credentials/tls_context.cc": "rpc/credentials/tls_handshake_test.cc",
+    "rpc/credentials/tls_peer.cc": "rpc/credentials/tls_handshake_test.cc",
+    "transport/base/file_watch.cc":
+        "rpc/internal/service/file_resolver_test.cc",
     "rpc/support/stub_support.cc": _END_TO_END,
     "rpc/internal/client/channel_impl.cc": _END_TO_END,
     "rpc/internal/client/open_calls.cc": _END_TO_END,
@@ -196,6 +205,8 @@ TESTED_ELSEWHERE = {
     "transport/client/request_sender_metadata.cc": _TRANSPORT,
     "transport/client/response_intake.cc": _TRANSPORT,
     "transport/client/response_intake_datapath.cc": _TRANSPORT,
+    "transport/client/response_intake_parts_datapath.cc":
+        "tests/transport/transport_checksum_test.cc",
     "transport/client/sent_calls.cc": _TRANSPORT,
     "transport/client/sent_calls_datapath.cc": _TRANSPORT,
     "transport/client/client_connection.cc": _CLIENT_POLLER,

@@ -23,6 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "transport/base/auth_context.h"
 #include "transport/base/limits.h"
+#include "transport/base/seal.h"
 
 namespace verbena::transport {
 
@@ -31,7 +32,9 @@ struct PeerFacts {
   // The user of the process at the other end, by the word of this host's
   // kernel; nothing where nobody vouches for that: on RDMA devices, and for
   // peers on other hosts.
-  std::optional<uid_t> user;
+  std::optional<uid_t> user = std::nullopt;
+  // A server's name, as the client knows it, or else its IP address.
+  std::string name = {};
 };
 
 // In all of the following a `message` is what the other side said, which may be
@@ -53,6 +56,15 @@ inline absl::Status CheckOwnMessage(absl::string_view message) {
                    " bytes at once; the limit is ", kMaxCredentialBytes));
 }
 
+// OK unless credentials have promised seals and made none.
+inline absl::Status CheckSeals(bool promised, const Sealer* sealer,
+                               const Opener* opener) {
+  if (!promised || (sealer != nullptr && opener != nullptr)) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError("the credentials have made no keys");
+}
+
 // For credentials that break their promise.
 inline absl::Status NoHandshake() {
   return absl::InternalError("the credentials began no handshake");
@@ -71,6 +83,11 @@ class ClientHandshake {
   // is the server that it should be.
   virtual absl::Status Finish(absl::string_view message,
                               absl::string_view hellos) = 0;
+
+  // Returns what has become due with the last Answer(): an opener for all that
+  // the server sends behind the message that was answered, a sealer for all
+  // that this side sends behind the answer. Each is returned once.
+  virtual Seals TakeSeals() { return {}; }
 };
 
 // The server's side.
@@ -80,6 +97,10 @@ class ServerHandshake {
     std::string message;
     // The client's identity, which lets it in; null if it has to answer first.
     std::shared_ptr<const AuthContext> peer;
+    // A sealer, if not null, is for all that is sent behind `message`; if that
+    // goes with the WELCOME, for the WELCOME as well. An opener is for all that
+    // the client sends behind the message that was answered.
+    Seals seals = {};
     // With `peer`, unless null: becomes true when that is not to be believed
     // any more. The connection ends then, within a second or so.
     std::shared_ptr<const std::atomic<bool>> withdrawn = nullptr;
@@ -102,6 +123,9 @@ class ClientCredentials {
   // describes. Never null.
   virtual std::unique_ptr<ClientHandshake> Begin(
       const PeerFacts& server) const = 0;
+  // Whether connections will be sealed. If so, handshakes return Seals before
+  // they finish, and the client lends no memory to bytes that are not sealed.
+  virtual bool seals() const { return false; }
 };
 
 // Credentials that a server asks its clients for. Thread-safe.
@@ -110,6 +134,8 @@ class ServerCredentials {
   virtual ~ServerCredentials() = default;
   // See ClientCredentials.
   virtual absl::string_view kind() const = 0;
+  // See ClientCredentials.
+  virtual bool seals() const { return false; }
   virtual std::unique_ptr<ServerHandshake> Begin(
       const PeerFacts& client) const = 0;
 };

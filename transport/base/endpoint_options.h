@@ -120,6 +120,8 @@ struct EndpointOptions {
   // Client: what it shows to servers, and has them show; null for nothing. (A
   // server's belong to its addresses: see ServerEndpoint::Options.)
   std::shared_ptr<const ClientCredentials> credentials;
+  // Client: PeerFacts::name of its servers.
+  std::string server_name;
 };
 
 // Sets max_arena_bytes and max_bulk_bytes to kDefaultLargeBytes, or to room for

@@ -67,7 +67,7 @@ inline constexpr uint32_t kDefaultContinuedBytesMax = 16 * 1024;
 // Most bytes that the credentials of one side say at once. A frame with them
 // fits every peer's slot, and what an unknown client can make a server look at
 // is small.
-inline constexpr uint32_t kMaxCredentialBytes = 1024;
+inline constexpr uint32_t kMaxCredentialBytes = 2048;
 
 // --- Credits ---------------------------------------------------------------
 

@@ -33,6 +33,7 @@ struct StreamMemory {
 struct CallMemory {
   Buffer request;     // What the server READs: metadata and message.
   Buffer attachment;  // The server READs it, too.
+  Buffer plain;       // Room for the message that is sealed to `request`.
   Buffer reply;       // The lease: what it may WRITE, all of it.
   // The window that `reply` is lent through; null if it is lent by the key of
   // its arena.
@@ -66,6 +67,7 @@ struct CallMemory {
     poller.NoteTransfer(-std::exchange(noted_bytes, 0));
     request.Reset();
     attachment.Reset();
+    plain.Reset();
     reply.Reset();
     stream.reset();
   }

@@ -27,17 +27,24 @@ absl::string_view BodyText(absl::Span<const uint8_t> frame) {
 absl::Status ClientAdmission::Begin(const ConnectRequest& request,
                                     const ConnectReply& reply) {
   std::vector<HelloOption> options = {{kOptionUserAgent, kUserAgent}};
-  if (connection_.options().checksum) {
+  const ClientCredentials* const credentials =
+      connection_.options().credentials.get();
+  // A seal tells more than a checksum.
+  if (connection_.options().checksum &&
+      (credentials == nullptr || !credentials->seals())) {
     options.push_back({kOptionChecksum, kChecksumKind});
   }
   if (connection_.options().trains) options.push_back({kOptionTrains, ""});
   if (connection_.options().ask_addresses) {
     options.push_back({kOptionAddresses, ""});
   }
-  const ClientCredentials* const credentials =
-      connection_.options().credentials.get();
   if (credentials != nullptr) {
-    handshake_ = credentials->Begin(connection_.Facts());
+    PeerFacts facts = connection_.Facts();
+    facts.name = connection_.options().server_name;
+    if (facts.name.empty()) {
+      facts.name = connection_.id().PeerAddress().HostString();
+    }
+    handshake_ = credentials->Begin(facts);
     if (handshake_ == nullptr) return NoHandshake();
     ASSIGN_OR_RETURN(std::string hello, handshake_->Hello());
     RETURN_IF_ERROR(CheckOwnMessage(hello));
@@ -106,8 +113,16 @@ void ClientAdmission::HandleCredentials(absl::Span<const uint8_t> frame) {
       handshake_->Answer(BodyText(frame), hellos_);
   absl::Status status = answer.status();
   if (status.ok()) status = CheckOwnMessage(*answer);
+  Seals seals;
+  if (status.ok()) seals = handshake_->TakeSeals();
+  if (seals.opener != nullptr) {
+    status = connection_.BeginOpening(std::move(seals.opener));
+  }
   if (status.ok()) status = Send(FrameType::kCredentials, *answer);
-  if (!status.ok()) connection_.Refuse(status);
+  if (!status.ok()) return connection_.Refuse(status);
+  if (seals.sealer != nullptr) {
+    connection_.BeginSealing(std::move(seals.sealer));
+  }
 }
 
 // Checks who the server is before anything else of its WELCOME counts. No call
@@ -144,7 +159,8 @@ absl::Status ClientAdmission::AgreeOnSums(
     // side from now on.
     RETURN_IF_ERROR(connection_.ExpectSums());
     connection_.BeginSums();
-  } else if (connection_.options().checksum) {
+  } else if (connection_.options().checksum &&
+             connection_.sealer() == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("this client requires checksums, but the server ",
                      connection_.peer(), " did not agree to them"));
@@ -174,6 +190,8 @@ absl::Status ClientAdmission::CheckServer(
   // The client has proven itself first. If the server did, everybody who
   // connects would get a proof to try secrets on.
   RETURN_IF_ERROR(handshake_->Finish(*message, hellos_));
+  RETURN_IF_ERROR(CheckSeals(connection_.options().credentials->seals(),
+                             connection_.sealer(), connection_.opener()));
   handshake_.reset();
   hellos_ = std::string();
   return absl::OkStatus();

@@ -35,6 +35,15 @@ class ClientArenas {
 
   BufferPool& pool() { return pool_; }
 
+  // The parts of calls are sealed from now on: no others lie in the arenas.
+  void SealParts() { sealed_ = true; }
+  bool seals_parts() const { return sealed_; }
+  // Memory for bytes of this side: registered if there is some now and the
+  // server may read the bytes there, else plain.
+  Buffer AllocateOwn(size_t bytes) {
+    return sealed_ ? Buffer::Plain(bytes) : pool_.AllocateOrPlain(bytes);
+  }
+
   // Leases have windows from now on; fails as LeaseWindows::Open().
   absl::Status LendThroughWindows(const ProtectionDomain& pd);
   bool lends_through_windows() const { return windows_.open(); }
@@ -88,6 +97,9 @@ class ClientArenas {
   }
 
  private:
+  // Gets plain memory for a message that will be sealed.
+  static bool AllocatePlain(uint64_t bytes, CallMemory* memory,
+                            absl::Status* failure);
   bool AnnounceSlow(Connection& connection);
   // Says in a frame that was begun at `out` what the arena `index` is from now
   // on.
@@ -105,6 +117,7 @@ class ClientArenas {
   // When to look for idle arenas at the earliest.
   absl::Time look_again_ = absl::InfinitePast();
   bool lease_waits_ = false;
+  bool sealed_ = false;
 };
 
 }  // namespace verbena::transport

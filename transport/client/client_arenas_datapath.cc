@@ -4,6 +4,7 @@
 #include "transport/client/client_arenas.h"
 #include "transport/session/connection.h"
 #include "transport/wire/frame.h"
+#include "transport/wire/sealed_part.h"
 
 namespace verbena::transport {
 
@@ -24,19 +25,26 @@ bool ClientArenas::Allocate(const ClientCall::Request& request,
     *part = *std::move(allocated);
     return true;
   };
-  // WriteRequest() writes the metadata in front of the message, in one piece.
-  if (!placement.message_inline &&
-      !allocate(AlignPart(request.metadata_bytes) + request.message_bytes,
-                &memory->request)) {
-    return false;
+  if (!placement.message_inline) {
+    // WriteRequest() writes the metadata in front of the message, in one piece.
+    const uint64_t plain_bytes =
+        AlignPart(request.metadata_bytes) + request.message_bytes;
+    if (!allocate(
+            sealed_ ? SealedRequestBytes(request.message_bytes) : plain_bytes,
+            &memory->request)) {
+      return false;
+    }
+    if (sealed_ && !AllocatePlain(plain_bytes, memory, failure)) return false;
   }
   if (!placement.attachment_inline) {
     const Buffer* const buffer = request.attachment_buffer;
-    if (buffer != nullptr && pool_.Owns(*buffer)) {
+    const uint64_t bytes = request.attachment.size();
+    if (!sealed_ && buffer != nullptr && pool_.Owns(*buffer)) {
       // The count keeps the memory until the RESPONSE, even if the call ends
       // before for its caller.
       memory->attachment = buffer->Share();
-    } else if (!allocate(request.attachment.size(), &memory->attachment)) {
+    } else if (!allocate(sealed_ ? SealedRequestBytes(bytes) : bytes,
+                         &memory->attachment)) {
       return false;
     }
   }
@@ -48,6 +56,16 @@ bool ClientArenas::Allocate(const ClientCall::Request& request,
     AllocateLease(hint, memory, &no_matter);
   }
   return true;
+}
+
+bool ClientArenas::AllocatePlain(uint64_t bytes, CallMemory* memory,
+                                 absl::Status* failure) {
+  memory->plain = Buffer::PlainIfAny(bytes);
+  if (memory->plain.empty()) {
+    *failure = absl::ResourceExhaustedError(
+        "no memory for the request (see `ulimit -v`)");
+  }
+  return !memory->plain.empty();
 }
 
 bool ClientArenas::AllocateLease(uint64_t bytes, CallMemory* memory,

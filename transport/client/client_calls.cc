@@ -51,6 +51,7 @@ absl::Status ClientCalls::Begin(const ConnectRequest& request,
 
 void ClientCalls::HandleOpening(absl::Span<const uint8_t> frame) {
   if (!admission_.Handle(frame)) return;
+  if (connection().sealer() != nullptr) shared_.arenas.SealParts();
   // A GOAWAY may have come before the WELCOME: then no call ever starts here.
   if (!draining_) requests_.Open();
   on_change_();

@@ -140,9 +140,12 @@ class ClientConnection final : private CmEventHandler {
   }
 
   // Registered memory, for attachments that go without a copy; plain memory
-  // before there is any.
+  // before there is any, and if parts are sealed.
   BufferSource buffer_source() const {
-    return memory_ == nullptr ? BufferSource() : memory_->pool().source();
+    const ClientCredentials* const credentials = options_.credentials.get();
+    const bool sealed = credentials != nullptr && credentials->seals();
+    return memory_ == nullptr || sealed ? BufferSource()
+                                        : memory_->pool().source();
   }
 
   // Bytes of registered memory, used or not.

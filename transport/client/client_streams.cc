@@ -60,7 +60,7 @@ void ClientStreams::Tick() {
 // WINDOW says that the message was read.
 LongMessageCarrier::Outcome ClientStreams::SendLong(uint32_t call_id,
                                                     LongMessage* message) {
-  if (connection_.expects_sums()) return Outcome::kInFrames;
+  if (connection_.keeps_streams_in_frames()) return Outcome::kInFrames;
   const BufferPool& pool = shared_.arenas.pool();
   const uint64_t room = connection_.SendRoom() - sizeof(LongMessageHeader);
   const Placement place =
@@ -118,7 +118,8 @@ LongMessageCarrier::Outcome ClientStreams::SendLease(uint32_t call_id,
                                                      uint64_t bytes,
                                                      uint64_t unread) {
   // A lease with a window would have to be taken back message by message.
-  if (connection_.expects_sums() || shared_.arenas.lends_through_windows()) {
+  if (connection_.keeps_streams_in_frames() ||
+      shared_.arenas.lends_through_windows()) {
     return Outcome::kWait;
   }
   StreamMemory& memory = MemoryOf(call_id);

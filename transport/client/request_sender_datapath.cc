@@ -2,6 +2,7 @@
 #include "transport/base/check.h"
 #include "transport/client/request_sender.h"
 #include "transport/client/request_writer.h"
+#include "transport/wire/sealed_part.h"
 
 namespace verbena::transport {
 
@@ -71,17 +72,23 @@ bool RequestSender::Send(ClientCall* call) {
   const uint32_t call_id = sent_.Add(call);
   memory.Note(connection_.poller());
   const int64_t now_ns = connection_.poller().now_ns();
-  PartSums sums;
-  PartSums* const wanted = connection_.expects_sums() ? &sums : nullptr;
+  PartGuard guard = {.wants_sums = connection_.expects_sums(),
+                     .sealer = connection_.sealer()};
   if (continued) {
-    const Buffer frame = arenas.pool().AllocateOrPlain(bytes);
+    const Buffer frame = arenas.AllocateOwn(bytes);
     WriteRequest(*call, call_id, now_ns, placement, memory, frame.data(),
-                 wanted);
+                 guard);
     connection_.SendContinued(frame.span());
-  } else {
-    WriteRequest(*call, call_id, now_ns, placement, memory, out, wanted);
-    connection_.Send(bytes, sums);
+    return true;
   }
+  if (guard.sealer != nullptr && !placement.all_inline()) {
+    guard.first_chunk = connection_.TakeChunks(SealChunksOf(
+        placement, request.message_bytes, request.attachment.size()));
+  }
+  WriteRequest(*call, call_id, now_ns, placement, memory, out, guard);
+  memory.plain.Reset();
+  connection_.send_queue().set_first_chunk(guard.first_chunk);
+  connection_.Send(bytes, guard.sums);
   return true;
 }
 

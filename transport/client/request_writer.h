@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "transport/base/limits.h"
+#include "transport/base/seal.h"
 #include "transport/client/call_memory.h"
 #include "transport/client/client_call.h"
 #include "transport/wire/frame.h"
@@ -57,12 +58,19 @@ inline void WriteSmallRequest(ClientCall& call, uint32_t call_id,
   call.WriteRequest(out + sizeof(RequestHeader));
 }
 
+// How the parts that lie in an arena are guarded on their way.
+struct PartGuard {
+  bool wants_sums = false;
+  PartSums sums = {};        // Of the parts, if they are wanted.
+  Sealer* sealer = nullptr;  // Null unless the parts are sealed.
+  uint64_t first_chunk = 0;  // The number of the first chunk that is sealed.
+};
+
 // Writes any other REQUEST: to `out` what `placement` puts there, the rest to
-// `memory`; `sums`, if not null, become those of the latter. Returns how long
-// the frame is.
+// `memory`, guarded. Returns how long the frame is.
 uint32_t WriteRequest(ClientCall& call, uint32_t call_id, int64_t now_ns,
                       Placement placement, const CallMemory& memory,
-                      uint8_t* out, PartSums* sums);
+                      uint8_t* out, PartGuard& guard);
 
 }  // namespace verbena::transport
 

@@ -40,6 +40,10 @@ class ResponseIntake {
   // the server sent them.
   bool CheckParts(uint8_t flags, absl::Span<const uint8_t> message,
                   absl::Span<const uint8_t> attachment);
+  // Opens the parts in the lease; false, and ends the connection, if they are
+  // not as the server sealed them.
+  bool OpenParts(uint8_t flags, const Buffer& lease,
+                 absl::Span<uint8_t> message, absl::Span<uint8_t> attachment);
   // The response has those that came before it, if they are all there; false,
   // after a ProtocolError(), if it has others as well.
   bool AddTrailing(const IncomingMetadata& metadata, CallResponse* response);

@@ -4,7 +4,6 @@
 #include "absl/base/optimization.h"
 #include "transport/client/response_intake.h"
 #include "transport/client/response_reader.h"
-#include "transport/wire/checksum.h"
 #include "transport/wire/frame_codec.h"
 
 namespace verbena::transport {
@@ -41,42 +40,21 @@ void ResponseIntake::Handle(absl::Span<const uint8_t> frame,
   Buffer message;
   Buffer attachment;
   const char* const error =
-      ReadResponse(frame, whole, lease.Share(), shared_.arenas.pool(),
-                   &response, &message, &attachment);
+      ReadResponse(frame, whole, lease.Share(), shared_.arenas, &response,
+                   &message, &attachment);
   if (error != nullptr) return connection_.ProtocolError(error);
   if (connection_.expects_sums() &&
       !CheckParts(header.flags, message.span(), attachment.span())) {
+    return;
+  }
+  if (connection_.opener() != nullptr && (header.flags & kInLease) != 0 &&
+      !OpenParts(header.flags, lease, message.span(), attachment.span())) {
     return;
   }
   // Keeps alive what `response` points to until the call has read it.
   const std::unique_ptr<IncomingMetadata> metadata = std::move(slot->metadata);
   if (metadata != nullptr && !AddTrailing(*metadata, &response)) return;
   sent_.End(slot, response, response.message.size() + attachment.size());
-}
-
-// The message is a copy that nobody else can change; the attachment is the
-// lease itself.
-bool ResponseIntake::CheckParts(uint8_t flags,
-                                absl::Span<const uint8_t> message,
-                                absl::Span<const uint8_t> attachment) {
-  const PartSums stated = connection_.received_sums();
-  // A part that is in the frame is covered by the frame's own sum.
-  PartSums found = stated;
-  // A part that is empty was not taken over, for want of memory.
-  if ((flags & kFlagMessageInArena) != 0 && !message.empty()) {
-    found.message = Crc32c(message);
-  }
-  if ((flags & kFlagAttachmentInArena) != 0 && !attachment.empty()) {
-    found.attachment = Crc32c(attachment);
-  }
-  if (found.message != stated.message) {
-    connection_.PartDamaged("the message of a reply", message.size(),
-                            stated.message, found.message);
-  } else if (found.attachment != stated.attachment) {
-    connection_.PartDamaged("the attachment of a reply", attachment.size(),
-                            stated.attachment, found.attachment);
-  }
-  return connection_.usable();
 }
 
 }  // namespace verbena::transport

@@ -4,7 +4,7 @@
 
 namespace verbena::transport {
 
-Buffer AllocateMessageSlow(size_t bytes, CallResponse* response) {
+Buffer AllocatePartSlow(size_t bytes, CallResponse* response) {
   Buffer buffer = Buffer::PlainIfAny(bytes);
   if (buffer.empty()) {
     static constexpr absl::string_view kText =

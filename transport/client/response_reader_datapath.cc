@@ -4,6 +4,7 @@
 #include "transport/client/response_reader.h"
 #include "transport/wire/frame_codec.h"
 #include "transport/wire/placement.h"
+#include "transport/wire/sealed_part.h"
 
 namespace verbena::transport {
 
@@ -11,8 +12,9 @@ namespace verbena::transport {
 // An attachment is shared where it can be, a message in the lease is
 // always copied.
 const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
-                         Buffer lease, BufferPool& pool, CallResponse* response,
-                         Buffer* message, Buffer* attachment) {
+                         Buffer lease, ClientArenas& arenas,
+                         CallResponse* response, Buffer* message,
+                         Buffer* attachment) {
   const auto header = LoadHeader<ResponseHeader>(frame);
   const ResponseBody body = SplitResponse(frame);
   response->unprocessed = (header.frame.flags & kFlagUnprocessed) != 0;
@@ -22,9 +24,10 @@ const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
   response->message = body.message;
   const bool message_in_lease = header.frame.flags & kFlagMessageInArena;
   const bool attachment_in_lease = header.frame.flags & kFlagAttachmentInArena;
+  const bool sealed = arenas.seals_parts();
   const uint64_t needed =
-      LeaseBytes(message_in_lease ? header.message_bytes : 0,
-                 attachment_in_lease ? header.attachment_bytes : 0);
+      ReplyLeaseBytes(sealed, message_in_lease ? header.message_bytes : 0,
+                      attachment_in_lease ? header.attachment_bytes : 0);
   if (needed > lease.size()) {
     return "it wrote a reply that is longer than its lease";
   }
@@ -33,7 +36,7 @@ const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
       needed > 0 ? needed
                  : uint64_t{header.message_bytes} + header.attachment_bytes;
   if (message_in_lease && header.message_bytes > 0) {
-    *message = AllocateMessageSlow(header.message_bytes, response);
+    *message = AllocatePartSlow(header.message_bytes, response);
     // Without memory the call ends with an error, but the frame was right.
     if (message->empty()) return nullptr;
     std::memcpy(message->data(), lease.data(), message->size());
@@ -41,15 +44,23 @@ const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
   }
   if (header.attachment_bytes == 0) return nullptr;
   if (attachment_in_lease) {
-    *attachment = std::move(lease);
-    attachment->Narrow(message_in_lease ? AlignPart(header.message_bytes) : 0,
-                       header.attachment_bytes);
+    lease.Narrow(message_in_lease ? AlignPart(ReplyLeaseBytes(
+                                        sealed, header.message_bytes, 0))
+                                  : 0,
+                 header.attachment_bytes);
+    if (sealed) {
+      *attachment = AllocatePartSlow(header.attachment_bytes, response);
+      if (attachment->empty()) return nullptr;
+      std::memcpy(attachment->data(), lease.data(), lease.size());
+    } else {
+      *attachment = std::move(lease);
+    }
   } else if (whole != nullptr) {
     *attachment = whole->Share();
     attachment->Narrow(whole->size() - header.attachment_bytes,
                        header.attachment_bytes);
   } else {
-    *attachment = pool.AllocateOrPlain(header.attachment_bytes);
+    *attachment = arenas.AllocateOwn(header.attachment_bytes);
     std::memcpy(attachment->data(), body.attachment.data(),
                 header.attachment_bytes);
   }

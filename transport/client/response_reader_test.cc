@@ -48,7 +48,8 @@ TEST(ResponseReaderTest, AMessageStaysAsItWasWhateverTheServerWritesLater) {
   CallResponse response;
   Buffer message;
   Buffer attachment;
-  ASSERT_EQ(ReadResponse(frame, /*whole=*/nullptr, lease.Share(), *pool,
+  ClientArenas arenas(*pool, kBytes);
+  ASSERT_EQ(ReadResponse(frame, /*whole=*/nullptr, lease.Share(), arenas,
                          &response, &message, &attachment),
             nullptr);
   std::memset(lease.data(), 'b', kBytes);

@@ -4,6 +4,7 @@
 #include "transport/client/sent_calls.h"
 #include "transport/streams/message_stream.h"
 #include "transport/wire/frame_codec.h"
+#include "transport/wire/sealed_part.h"
 
 namespace verbena::transport {
 
@@ -136,7 +137,8 @@ void SentCalls::HandlePending(absl::Span<const uint8_t> frame) {
     return connection_.ProtocolError("it asked for a lease for a stream");
   }
   const uint64_t needed =
-      LeaseBytes(header.message_bytes, header.attachment_bytes);
+      ReplyLeaseBytes(shared_.arenas.seals_parts(), header.message_bytes,
+                      header.attachment_bytes);
   if (slot->lease_wanted || needed <= slot->memory.reply.size()) {
     return connection_.ProtocolError(
         "it asked for a lease that it does not need");

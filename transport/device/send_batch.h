@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "transport/base/check.h"
 #include "transport/base/limits.h"
 
@@ -50,6 +51,9 @@ class SendBatch {
 
   // The work request that was added last. REQUIRES: !empty().
   ibv_send_wr& last() { return requests_[count_ - 1]; }
+
+  // Those that were added, in their order.
+  absl::Span<ibv_send_wr> requests() { return {requests_.data(), count_}; }
 
   // Drops what was added.
   void Clear() { count_ = 0; }

@@ -26,6 +26,7 @@ struct DeviceCounters {
   std::array<base::Counter, kStates> connections;
   base::Counter begun;              // Connections there ever were.
   base::Counter failed_handshakes;  // Ended before they were open.
+  base::Counter unopened;  // Ended because something sealed did not open.
   // Times that the device gave up: the peer did not answer, or had no
   // receive posted.
   base::Counter retries_exceeded;

@@ -61,8 +61,8 @@ absl::Status BulkTransfers::RegisterSink(BulkTransfer* transfer) const {
   return absl::OkStatus();
 }
 
-// Posts the next chunk. Sums are computed chunk by chunk, so that the poller is
-// busy with one for no longer than a chunk takes.
+// Posts the next chunk. Sums are computed and parts sealed chunk by chunk, so
+// that the poller is busy with one for no longer than a chunk takes.
 int BulkTransfers::PostChunk(SendQueue& queue, BulkTransfer* transfer) {
   // The key allows remote writes, so it exists only from the first chunk to
   // the last.
@@ -76,6 +76,7 @@ int BulkTransfers::PostChunk(SendQueue& queue, BulkTransfer* transfer) {
   chunk.bytes = NextBytes(*transfer);
   if (transfer->opcode == IBV_WR_RDMA_WRITE) {
     AddToSum(transfer, transfer->posted_bytes, chunk.bytes);
+    transfer->seal.SealTo(transfer->posted_bytes + chunk.bytes);
   }
   chunk.remote = transfer->remote.address + transfer->posted_bytes;
   chunk.rkey = transfer->remote.rkey;
@@ -85,13 +86,16 @@ int BulkTransfers::PostChunk(SendQueue& queue, BulkTransfer* transfer) {
 }
 
 bool BulkTransfers::ChunkDone(BulkTransfer* transfer) {
-  // They end in the order posted, and all but the last are whole.
-  const uint32_t bytes =
-      std::min(kBulkChunkBytes, transfer->posted_bytes - transfer->done_bytes);
+  // They end in the order posted.
+  const uint32_t bytes = ChunkBytes(*transfer, transfer->done_bytes);
   if (transfer->opcode == IBV_WR_RDMA_READ) {
     AddToSum(transfer, transfer->done_bytes, bytes);
   }
   transfer->done_bytes += bytes;
+  if (transfer->opens != nullptr &&
+      !transfer->seal.OpenTo(transfer->done_bytes - transfer->sealed_at)) {
+    *transfer->opens = false;
+  }
   bytes_in_flight_ -= bytes;
   // Before anybody looks at the bytes, the peer can write there no more.
   if (transfer->done_bytes == transfer->bytes) transfer->sink = MemoryRegion();
@@ -104,6 +108,7 @@ void BulkTransfers::Release(BulkTransfer* transfer) {
   poller_.NoteTransfer(-int64_t{transfer->bytes});
   transfer->sink = MemoryRegion();
   transfer->hold.Reset();
+  transfer->plain.Reset();
   spare_.PushFront(transfer);
 }
 

@@ -19,6 +19,7 @@
 #include "transport/verbs/memory_region.h"
 #include "transport/verbs/protection_domain.h"
 #include "transport/wire/remote_arenas.h"
+#include "transport/wire/sealed_part.h"
 
 namespace verbena::transport {
 
@@ -38,6 +39,13 @@ struct BulkTransfer : base::ListLink<BulkTransfer> {
   // If not null, becomes the CRC32C of it all, chunk by chunk: before one is
   // WRITTEN, and after one was READ.
   uint32_t* sum = nullptr;
+  // Seals a part before it is WRITTEN, or opens one that was READ, chunk by
+  // chunk; `plain` has the bytes to seal until then. The part begins at
+  // `sealed_at`, and `*opens` becomes false if it does not open.
+  PartSeal seal;
+  Buffer plain;
+  uint32_t sealed_at = 0;
+  bool* opens = nullptr;
 
   MemoryRegion sink;  // See BulkTransfers::RegisterSinks().
   uint32_t posted_bytes = 0;
@@ -103,8 +111,17 @@ class BulkTransfers {
   int PostChunk(SendQueue& queue, BulkTransfer* transfer);
   absl::Status RegisterSink(BulkTransfer* transfer) const;
 
+  // Returns the length of the chunk that begins at `start`. A chunk that is
+  // READ ends where one does that was sealed.
+  static uint32_t ChunkBytes(const BulkTransfer& transfer, uint32_t start) {
+    uint32_t chunk = kBulkChunkBytes;
+    if (transfer.seal.active()) {
+      chunk = kSealChunkBytes + (start == 0 ? transfer.sealed_at : 0);
+    }
+    return std::min(chunk, transfer.bytes - start);
+  }
   static uint32_t NextBytes(const BulkTransfer& transfer) {
-    return std::min(kBulkChunkBytes, transfer.bytes - transfer.posted_bytes);
+    return ChunkBytes(transfer, transfer.posted_bytes);
   }
 
   Poller& poller_;

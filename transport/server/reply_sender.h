@@ -85,10 +85,14 @@ class ReplySender {
   // WRITEs a reply for which there is a lease, when there is memory.
   void AwaitMemory(ServerCall* call);
   void StartWrites(ServerCall* call);
+  // Whether parts are sealed.
+  bool seals() const { return connection_.sealer() != nullptr; }
+  bool PlaceSealed(ServerCall* call);
   // WRITEs all of `source` to that place in the lease; `sum` becomes its
-  // checksum, if frames have any.
+  // checksum, if frames have any. If parts are sealed, `sealed` has room for
+  // it with its tags.
   void StartWrite(ServerCall* call, Buffer source, uint64_t lease_offset,
-                  uint32_t* sum);
+                  uint32_t* sum, Buffer* sealed);
 
   static constexpr uint32_t kHeaderBytes = sizeof(ResponseHeader);
 

@@ -68,7 +68,7 @@ void ReplySender::Send(ServerCall* call) {
                            content.message_bytes, content.attachment.size());
   if (reply.place.all_inline()) {
     QueueFrame(call, ServerCallState::kReplyQueued);
-  } else if (reply.lease_bytes < reply.LeaseNeeded()) {
+  } else if (reply.lease_bytes < reply.LeaseNeeded(seals())) {
     if (shared_.lines.frames.empty() && !ServerMetadata::IsDue(*call) &&
         SendContinued(call)) {
       return;
@@ -157,6 +157,9 @@ void ReplySender::SendResponse(ServerCall* call, uint8_t* out) {
   const CallReply& reply = call->reply();
   const uint32_t lease_rkey = reply.lease_rkey;
   const PartSums parts = reply.written ? reply.written_sums : PartSums();
+  if (reply.written) {
+    connection_.send_queue().set_first_chunk(reply.first_chunk);
+  }
   ReplyWriter* const writer = EndCall(call);
   connection_.Send(bytes, parts, lease_rkey);
   if (writer != nullptr) writer->OnReplyDone();

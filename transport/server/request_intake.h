@@ -93,10 +93,12 @@ class RequestIntake {
   void AwaitTurn(ServerCall* call, const RequestHeader& header,
                  absl::Span<const uint8_t> message);
   void AwaitMemory(ServerCall* call);
-  // READs into all of `sink`, which must stay; `sum` becomes its checksum, if
-  // frames have any.
-  void StartRead(ServerCall* call, const Buffer& sink,
-                 const RemoteArenas::RemoteRange& source, uint32_t* sum);
+  // READs a part of that length into all of `sink`, which must stay; `sum`
+  // becomes its checksum, if frames have any. If the part is sealed, its first
+  // chunk has that number, and `sink` becomes the part without its tags.
+  void StartRead(ServerCall* call, Buffer* sink, uint32_t bytes,
+                 const RemoteArenas::RemoteRange& source, uint64_t first_chunk,
+                 uint32_t* sum);
   // Ends the connection if a part that was READ is not as the client sent it.
   void CheckParts(const CallRequest& request);
 

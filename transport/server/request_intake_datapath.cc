@@ -4,6 +4,7 @@
 #include "absl/base/optimization.h"
 #include "transport/server/request_intake.h"
 #include "transport/wire/frame_codec.h"
+#include "transport/wire/sealed_part.h"
 
 namespace verbena::transport {
 
@@ -132,15 +133,20 @@ bool RequestIntake::FindRanges(const RequestHeader& header, uint32_t lease_rkey,
                                ServerCall* call) {
   if (!FindLease(header, lease_rkey, &call->reply())) return false;
   CallRequest& request = call->request();
+  const bool sealed = connection_.opener() != nullptr;
+  const auto length = [sealed](uint32_t bytes) {
+    return sealed ? SealedRequestBytes(bytes) : bytes;
+  };
   if ((header.frame.flags & kFlagMessageInArena) != 0 &&
       !shared_.arenas.Find(header.message_arena, header.message_offset,
-                           header.message_bytes, &request.message_source)) {
+                           length(header.message_bytes),
+                           &request.message_source)) {
     connection_.ProtocolError("it named a request outside its arenas");
     return false;
   }
   if ((header.frame.flags & kFlagAttachmentInArena) != 0 &&
       !shared_.arenas.Find(header.attachment_arena, header.attachment_offset,
-                           header.attachment_bytes,
+                           length(header.attachment_bytes),
                            &request.attachment_source)) {
     connection_.ProtocolError("it named an attachment outside its arenas");
     return false;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "transport/server/request_intake.h"
+#include "transport/wire/sealed_part.h"
 
 namespace verbena::transport {
 
@@ -21,8 +22,9 @@ void RequestIntake::AwaitTurn(ServerCall* call, const RequestHeader& header,
   }
   request.message_bytes = message_in_arena ? header.message_bytes : 0;
   request.attachment_bytes = attachment_in_arena ? header.attachment_bytes : 0;
-  // The sums of the next frame replace these.
+  // Those of the next frame replace these.
   request.stated_sums = connection_.received_sums();
+  request.first_chunk = connection_.received_first_chunk();
   call->Transition(ServerCallState::kAwaitsMemory);
   ServerLines& lines = shared_.lines;
   // A large request does not overtake those that wait for their turn.
@@ -59,8 +61,13 @@ bool RequestIntake::StartReads(ServerCall* call) {
   CallRequest& request = call->request();
   Buffer message;
   Buffer attachment;
+  const bool sealed = connection_.opener() != nullptr;
   const absl::Status status = shared_.memory.AllocateParts(
-      request.message_bytes, request.attachment_bytes, &message, &attachment);
+      sealed ? SealedRequestBytes(request.message_bytes)
+             : request.message_bytes,
+      sealed ? SealedRequestBytes(request.attachment_bytes)
+             : request.attachment_bytes,
+      &message, &attachment);
   // Buffers that come back will do: the call waits.
   if (absl::IsUnavailable(status)) return false;
   if (!status.ok()) {
@@ -71,27 +78,37 @@ bool RequestIntake::StartReads(ServerCall* call) {
   call->Transition(ServerCallState::kReading);
   request.reads_left = 0;
   request.read_sums = {};
+  request.opens = true;
   if (!message.empty()) {
-    StartRead(call, message, request.message_source,
-              &request.read_sums.message);
+    StartRead(call, &message, request.message_bytes, request.message_source,
+              request.first_chunk, &request.read_sums.message);
     request.memory = std::move(message);
     request.owns_message = true;
   }
   if (!attachment.empty()) {
-    StartRead(call, attachment, request.attachment_source,
+    StartRead(call, &attachment, request.attachment_bytes,
+              request.attachment_source,
+              request.first_chunk + SealChunks(request.message_bytes),
               &request.read_sums.attachment);
     request.attachment = std::move(attachment);
   }
   return true;
 }
 
-void RequestIntake::StartRead(ServerCall* call, const Buffer& sink,
+void RequestIntake::StartRead(ServerCall* call, Buffer* sink, uint32_t bytes,
                               const RemoteArenas::RemoteRange& source,
-                              uint32_t* sum) {
+                              uint64_t first_chunk, uint32_t* sum) {
   ++call->request().reads_left;
   BulkTransfer* const transfer =
-      shared_.transfers.Prepare(IBV_WR_RDMA_READ, sink, source, call);
+      shared_.transfers.Prepare(IBV_WR_RDMA_READ, *sink, source, call);
   if (connection_.expects_sums()) transfer->sum = sum;
+  if (Opener* const opener = connection_.opener(); opener != nullptr) {
+    uint8_t* const tags = sink->data();
+    transfer->sealed_at = static_cast<uint32_t>(SealedRequestStart(bytes));
+    sink->Narrow(transfer->sealed_at, bytes);
+    transfer->seal = PartSeal(opener, first_chunk, sink->span(), tags);
+    transfer->opens = &call->request().opens;
+  }
   shared_.transfers.Start(transfer);
   connection_.NoteWaiting();
 }
@@ -104,6 +121,10 @@ void RequestIntake::OnReadDone(ServerCall* call) {
   if (request.is_large()) --large_reads_;
   // Bytes that differ end the connection, and reach no handler.
   if (connection_.expects_sums() && connection_.usable()) CheckParts(request);
+  if (!request.opens && connection_.usable()) {
+    connection_.NotOpened("a request", uint64_t{request.message_bytes} +
+                                           request.attachment_bytes);
+  }
   if (!connection_.usable()) {
     shared_.slots.Free(call);
   } else if (call->cancelled()) {

@@ -79,6 +79,10 @@ void ServerAdmission::HandleHello(absl::Span<const uint8_t> frame) {
 absl::Status ServerAdmission::AgreeOnSums(
     const std::vector<HelloOption>& client_options) {
   ASSIGN_OR_RETURN(const bool asked, AsksForChecksum(client_options));
+  // A seal tells more than a checksum.
+  if (terms_.credentials != nullptr && terms_.credentials->seals()) {
+    return absl::OkStatus();
+  }
   return asked || connection_.options().checksum ? connection_.ExpectSums()
                                                  : absl::OkStatus();
 }
@@ -114,12 +118,22 @@ void ServerAdmission::HandleCredentials(absl::string_view message) {
       handshake_->OnMessage(message, hellos_);
   absl::Status status = answer.status();
   if (status.ok()) status = CheckOwnMessage(answer->message);
+  if (status.ok() && answer->seals.opener != nullptr) {
+    status = connection_.BeginOpening(std::move(answer->seals.opener));
+  }
   if (!status.ok()) return connection_.Refuse(status);
   if (answer->peer == nullptr) {
+    sealer_ = std::move(answer->seals.sealer);
     body_ = std::move(answer->message);
     due_ = true;
     return connection_.NoteWaiting();
   }
+  if (answer->seals.sealer != nullptr) {
+    connection_.BeginSealing(std::move(answer->seals.sealer));
+  }
+  status = CheckSeals(terms_.credentials->seals(), connection_.sealer(),
+                      connection_.opener());
+  if (!status.ok()) return connection_.Refuse(status);
   auth_context_ = std::move(answer->peer);
   withdrawn_ = std::move(answer->withdrawn);
   // Abandon() counts the client as unproven as long as these are there.
@@ -166,6 +180,7 @@ bool ServerAdmission::SendDue() {
   due_ = false;
   body_ = std::string();
   connection_.Send(bytes);
+  if (sealer_ != nullptr) connection_.BeginSealing(std::move(sealer_));
   if (!connection_.usable()) return false;
   // Every frame behind the WELCOME has sums, but the WELCOME has none.
   if (connection_.expects_sums()) connection_.BeginSums();

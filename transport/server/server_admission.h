@@ -88,6 +88,7 @@ class ServerAdmission {
   // Body of the WELCOME, or of the CREDENTIALS before it.
   std::string body_;
   bool due_ = false;
+  std::unique_ptr<Sealer> sealer_;  // Seals what follows that frame.
   std::shared_ptr<const AuthContext> auth_context_;
   // Whether `auth_context_` is not believed any more; null if it always is.
   std::shared_ptr<const std::atomic<bool>> withdrawn_;

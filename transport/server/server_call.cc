@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "transport/wire/sealed_part.h"
+
 namespace verbena::transport {
 namespace {
 
@@ -17,10 +19,10 @@ void CallRequest::ReleaseOwnMessage() {
   if (held_message.capacity() > kHeldBytesKept) held_message = {};
 }
 
-uint32_t CallReply::LeaseNeeded() const {
+uint32_t CallReply::LeaseNeeded(bool sealed) const {
   return static_cast<uint32_t>(
-      LeaseBytes(place.message_inline ? 0 : content.message_bytes,
-                 place.attachment_inline ? 0 : attachment_bytes));
+      ReplyLeaseBytes(sealed, place.message_inline ? 0 : content.message_bytes,
+                      place.attachment_inline ? 0 : attachment_bytes));
 }
 
 void CallReply::Release() {

@@ -72,6 +72,8 @@ struct CallRequest {
   // were found.
   PartSums stated_sums;
   PartSums read_sums;
+  uint64_t first_chunk = 0;  // The number of the first chunk that was sealed.
+  bool opens = true;         // Of the parts that were READ and sealed.
 
   // Whether the request waits for its turn to be READ.
   bool is_large() const {
@@ -148,8 +150,13 @@ struct CallReply {
   std::string metadata;             // Those beside a message that is WRITTEN.
   PartSums written_sums;            // Zero without checksums.
 
+  uint64_t first_chunk = 0;  // As of a request.
+  // Memory for parts that are sealed, until their WRITEs start.
+  Buffer sealed_message;
+  Buffer sealed_attachment;
+
   // Returns the bytes that the lease must hold.
-  uint32_t LeaseNeeded() const;
+  uint32_t LeaseNeeded(bool sealed) const;
   // Drops the content but for its status, and tells its writer.
   void Release();
 };

@@ -41,8 +41,9 @@ void ServerStreams::HandleLongMessage(absl::Span<const uint8_t> frame) {
           "it named an attachment of a stream outside its arenas");
     }
   }
-  if (connection_.expects_sums()) {
-    return connection_.ProtocolError("it sent a MESSAGE without checksums");
+  if (connection_.keeps_streams_in_frames()) {
+    return connection_.ProtocolError(
+        "it sent a MESSAGE where all of a stream goes in DATA");
   }
   ServerCall* const call = Find(header.frame.call_id);
   // When the handler has returned, nobody reads it.
@@ -181,7 +182,7 @@ LongMessageCarrier::Outcome ServerStreams::SendLong(uint32_t call_id,
   if (call->stream_part().is_written) return SendWritten(call, *message, place);
   if (call->stream_part().writes_left > 0) return Outcome::kWait;
   const BufferPool& pool = connection_.memory().pool();
-  if (connection_.expects_sums() || place.all_inline() ||
+  if (connection_.keeps_streams_in_frames() || place.all_inline() ||
       (!place.message_inline && !pool.Owns(message->message)) ||
       (!place.attachment_inline && !pool.Owns(message->attachment))) {
     return Outcome::kInFrames;

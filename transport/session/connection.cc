@@ -185,7 +185,29 @@ absl::Status Connection::ExpectSums() {
         " bytes; those of ", peer_, " have ", peer_limits().buffer_bytes));
   }
   set_expects_sums();
+  guards_frames_ = true;
   return absl::OkStatus();
+}
+
+absl::Status Connection::BeginOpening(std::unique_ptr<Opener> opener) {
+  // As in ExpectSums().
+  constexpr uint32_t kLeast = kMinBufferBytes + kSealedFrameBytes;
+  if (peer_limits().buffer_bytes < kLeast) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "sealed frames need receive buffers of at least ", kLeast,
+        " bytes; those of ", peer_, " have ", peer_limits().buffer_bytes));
+  }
+  opener_ = std::move(opener);
+  guards_frames_ = true;
+  return absl::OkStatus();
+}
+
+void Connection::NotOpened(absl::string_view what, uint64_t bytes) {
+  counters_.unopened.Add();
+  // As DamageStatus().
+  Refuse(absl::DataLossError(
+      absl::StrCat("the connection with ", peer_, " was closed because ", what,
+                   " of ", bytes, " bytes is not as the peer sealed it")));
 }
 
 void Connection::FrameDamaged(absl::Span<const uint8_t> frame, uint32_t stated,

@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "transport/base/credentials.h"
 #include "transport/base/endpoint_options.h"
+#include "transport/base/seal.h"
 #include "transport/device/cm_watcher.h"
 #include "transport/device/memory_domain.h"
 #include "transport/device/poller_device.h"
@@ -102,6 +103,17 @@ class Connection final : public FrameSender, public CmEventHandler {
   void PartDamaged(absl::string_view part, uint64_t bytes, uint32_t stated,
                    uint32_t found);
 
+  // Opens all frames that come from now on.
+  // FAILED_PRECONDITION if the peer's slots have no room for sealed ones.
+  absl::Status BeginOpening(std::unique_ptr<Opener> opener);
+  // Null unless the peer seals.
+  Opener* opener() const { return opener_.get(); }
+  // Returns the number that the last frame received has for the first chunk of
+  // its parts in an arena.
+  uint64_t received_first_chunk() const { return received_first_chunk_; }
+  // Ends the connection, because `what`, of `bytes` bytes, does not open.
+  void NotOpened(absl::string_view what, uint64_t bytes);
+
   // As DeviceConnection.
   void OnReceive(absl::Span<const uint8_t> frame) override;
   void OnSendDone(uint64_t wr_id, ibv_wc_status status) override;
@@ -129,6 +141,10 @@ class Connection final : public FrameSender, public CmEventHandler {
  private:
   // Handles the frames of a train behind the first one.
   ABSL_ATTRIBUTE_NOINLINE void OnTrain(absl::Span<const uint8_t> rest);
+  // Opens a frame or compares its sums, as was agreed; false, and closes, if it
+  // is not as the peer sent it.
+  bool CheckFrame(absl::Span<const uint8_t>* frame);
+  bool OpenFrame(absl::Span<const uint8_t>* frame);
   // Takes the checksums off a frame that came; false, and closes, if they are
   // not those of its bytes.
   bool CheckSums(absl::Span<const uint8_t>* frame);
@@ -152,7 +168,11 @@ class Connection final : public FrameSender, public CmEventHandler {
   // Owns receives(); null if that is the memory's shared queue.
   const std::unique_ptr<ReceiveBuffers> own_receives_;
 
-  bool calls_wait_ = false;  // See NoteWaiting().
+  bool calls_wait_ = false;     // See NoteWaiting().
+  bool guards_frames_ = false;  // CheckFrame() is to be asked.
+  std::unique_ptr<Opener> opener_;
+  uint64_t opened_ = 0;  // Frames so far; the number of the next.
+  uint64_t received_first_chunk_ = 0;
   bool peer_began_sums_ = false;
   PartSums received_sums_;
   CreditBalance balance_;

@@ -3,7 +3,6 @@
 
 #include "absl/base/optimization.h"
 #include "transport/session/connection.h"
-#include "transport/wire/checksum.h"
 #include "transport/wire/frame_codec.h"
 
 namespace verbena::transport {
@@ -25,23 +24,6 @@ bool CutTrain(absl::Span<const uint8_t>* frame,
   return IsPlainCall(*frame);
 }
 
-// Whether a client may have sent the frame before it read the WELCOME.
-bool PrecedesSums(absl::Span<const uint8_t> frame) {
-  // A frame with sums is longer than its header says, which FrameError() finds.
-  if (FrameError(frame) != nullptr) return false;
-  switch (HeaderIn<FrameHeader>(frame).type) {
-    case FrameType::kCredentials:
-    case FrameType::kGrant:
-    case FrameType::kPing:
-    case FrameType::kPong:
-    case FrameType::kGoAway:
-    case FrameType::kBye:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 // Everything in a frame is checked here, before its type decides who handles
@@ -49,7 +31,7 @@ bool PrecedesSums(absl::Span<const uint8_t> frame) {
 void Connection::OnReceive(absl::Span<const uint8_t> frame) {
   if (ABSL_PREDICT_FALSE(life().ending())) return ending_.OnLateFrame();
   keepalive_.NoteFrame();
-  if (ABSL_PREDICT_FALSE(expects_sums()) && !CheckSums(&frame)) return;
+  if (ABSL_PREDICT_FALSE(guards_frames_) && !CheckFrame(&frame)) return;
   // The whole header is checked here, once: whoever reads it below believes it.
   bool plain = IsPlainCall(frame);
   const char* error = nullptr;
@@ -123,24 +105,6 @@ void Connection::OnTrain(absl::Span<const uint8_t> rest) {
     }
     calls_.OnFrame(frame, plain);
   }
-}
-
-// Frames of a client that has not read the WELCOME have no sums. From the first
-// frame with sums on, each frame must have them.
-bool Connection::CheckSums(absl::Span<const uint8_t>* frame) {
-  FrameSums stated = {};
-  uint32_t found = 0;
-  const absl::Span<const uint8_t> all = *frame;
-  if (!peer_began_sums_ && PrecedesSums(all)) return true;
-  if (!TakeSums(frame, &stated, &found) || found != stated.frame) {
-    FrameDamaged(all, stated.frame, found);
-    return false;
-  }
-  peer_began_sums_ = true;
-  // The parts in an arena may come later: whoever takes them compares
-  // their sums.
-  received_sums_ = stated.parts;
-  return true;
 }
 
 void Connection::OnSendDone(uint64_t wr_id, ibv_wc_status status) {

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "absl/base/optimization.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "transport/base/limits.h"
+#include "transport/base/seal.h"
 #include "transport/device/device_connection.h"
 #include "transport/device/memory_domain.h"
 #include "transport/device/poller_device.h"
@@ -107,8 +110,7 @@ class FrameSender : public DeviceConnection {
   uint32_t SendRoom() const {
     // From when sums are agreed on, not from when they begin: what is placed in
     // between may be sent behind the WELCOME, with them.
-    return std::min(kBufferBytes, peer_limits_.buffer_bytes) -
-           (expects_sums_ ? uint32_t{sizeof(FrameSums)} : 0);
+    return std::min(kBufferBytes, peer_limits_.buffer_bytes) - trailer_bytes_;
   }
   // How many SENDs a frame of so many bytes takes, more than fit one.
   uint64_t SendsFor(uint64_t frame_bytes) const {
@@ -128,6 +130,18 @@ class FrameSender : public DeviceConnection {
 
   // Checksums were agreed on: SendRoom() is less.
   bool expects_sums() const { return expects_sums_; }
+  // Seals all that is sent from now on. What was begun goes out before.
+  void BeginSealing(std::unique_ptr<Sealer> sealer);
+  // Null unless this side seals.
+  Sealer* sealer() const { return sealer_.get(); }
+  // Numbers so many chunks, and returns the first number.
+  uint64_t TakeChunks(uint32_t count) {
+    return std::exchange(next_chunk_, next_chunk_ + count);
+  }
+  // Whether long messages of streams go in DATA as well.
+  bool keeps_streams_in_frames() const {
+    return expects_sums_ || sealer_ != nullptr;
+  }
   // Frames that are sent have them from now on.
   void BeginSums() { sum_bytes_ = sizeof(FrameSums); }
 
@@ -159,7 +173,10 @@ class FrameSender : public DeviceConnection {
   ~FrameSender() = default;
 
   const ConnectionLife& life() const { return life_; }
-  void set_expects_sums() { expects_sums_ = true; }
+  void set_expects_sums() {
+    expects_sums_ = true;
+    trailer_bytes_ = sizeof(FrameSums);
+  }
   // Has every frame signalled from now on, so that sends_done() tells when the
   // peer has them all.
   void SignalAll() { signals_all_ = true; }
@@ -172,14 +189,17 @@ class FrameSender : public DeviceConnection {
   PollerDevice& device_;
   ConnectionLife life_;
   CreditFlow credits_;
+  std::unique_ptr<Sealer> sealer_;
+  uint64_t next_chunk_ = 1;
   SendQueue send_;
   PeerLimits peer_limits_;
   const uint32_t continued_bytes_max_;
   bool signals_all_ = false;
   bool trains_ = false;  // See AllowTrains().
   bool expects_sums_ = false;
-  uint32_t sum_bytes_ = 0;  // Bytes of sums behind each frame.
-  PartSums part_sums_;      // Of the frame that is sent next.
+  uint32_t trailer_bytes_ = 0;  // Bytes that SendRoom() leaves free.
+  uint32_t sum_bytes_ = 0;      // Bytes of sums behind each frame.
+  PartSums part_sums_;          // Of the frame that is sent next.
 };
 
 }  // namespace verbena::transport

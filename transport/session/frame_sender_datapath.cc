@@ -31,6 +31,13 @@ void FrameSender::SetPeerLimits(const PeerLimits& limits) {
   credits_.Begin(limits.credits);
 }
 
+void FrameSender::BeginSealing(std::unique_ptr<Sealer> sealer) {
+  sealer_ = std::move(sealer);
+  trailer_bytes_ = kSealedFrameBytes;
+  const int error = send_.BeginSealing(sealer_.get());
+  if (error != 0) FailPostSlow(error);
+}
+
 void FrameSender::FlushNow() {
   device_.connections().Touch(this);
   const int error = send_.Flush();

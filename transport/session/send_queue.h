@@ -13,6 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "transport/base/check.h"
 #include "transport/base/limits.h"
+#include "transport/base/seal.h"
 #include "transport/device/send_batch.h"
 #include "transport/device/send_buffers.h"
 #include "transport/device/shared_sends.h"
@@ -102,6 +103,14 @@ class SendQueue {
   // then the connection is lost. REQUIRES: BeginFrame() returned non-null since
   // the last frame was posted.
   int PostFrame(uint32_t bytes, bool signalled, uint32_t invalidates = 0);
+
+  // Everything that was begun goes to the device; what follows is sealed as it
+  // is handed over, and is kSealedFrameBytes longer. Returns what PostFrame()
+  // does. `sealer` must outlive the queue.
+  int BeginSealing(Sealer* sealer);
+  // The frame that is posted next has parts beside it: the number of the first
+  // chunk is sealed with it.
+  void set_first_chunk(uint64_t number) { first_chunk_ = number; }
 
   // --- Trains (see frame.h): several frames in one SEND ---
 
@@ -197,7 +206,10 @@ class SendQueue {
   };
   enum class Kind : uint8_t { kFrame, kBulk, kDoneBulk, kMarker };
   struct Record {
-    void* tag;        // What PostBulk() was given.
+    union {
+      void* tag;             // The argument of PostBulk().
+      uint64_t first_chunk;  // Number sealed with a frame; 0: none.
+    };
     uint32_t buffer;  // The send buffer that a frame holds, or kNone.
     Kind kind;
   };
@@ -205,6 +217,8 @@ class SendQueue {
   bool HasRoom() const {
     return posted_ - done_ < kOwnSends || shared_.available();
   }
+  // Seals the frames of the batch.
+  void SealBatch();
   // Adds a work request for `bytes` at `local` to the batch, as number posted_.
   // The caller fills in what its kind needs, and its record.
   ibv_send_wr* Add(const void* local, uint32_t bytes, uint32_t lkey);
@@ -245,6 +259,9 @@ class SendQueue {
   SharedSends& shared_;
   ibv_qp* qp_ = nullptr;
   uint32_t inline_bytes_ = 0;  // The longest frame that is posted inline.
+  Sealer* sealer_ = nullptr;   // Null until frames are sealed.
+  uint64_t sealed_ = 0;        // Frames so far; the number of the next.
+  uint64_t first_chunk_ = 0;   // Number for the next frame; 0: none.
   uint32_t signal_interval_ = kSignalInterval;
 
   SendBatch* batch_ = nullptr;  // Null when there is nothing to flush.

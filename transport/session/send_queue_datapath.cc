@@ -54,6 +54,9 @@ int SendQueue::PostFrame(uint32_t bytes, bool signalled, uint32_t invalidates) {
   Record& record = records_[posted_ % kRecords];
   record.kind = Kind::kFrame;
   record.buffer = frame_buffer_;
+  if (ABSL_PREDICT_FALSE(sealer_ != nullptr)) {
+    record.first_chunk = std::exchange(first_chunk_, 0);
+  }
   unsigned int flags = bytes <= inline_bytes_ ? IBV_SEND_INLINE : 0;
   // Where buffers are scarce, each is to come back whatever follows. Asked
   // last, because that may register memory.
@@ -182,6 +185,7 @@ bool SendQueue::PostDrainMarker() {
 
 int SendQueue::Flush() {
   if (batch_ == nullptr) return 0;
+  if (ABSL_PREDICT_FALSE(sealer_ != nullptr)) SealBatch();
   SendBatch* const batch = std::exchange(batch_, nullptr);
   // They may stand in the batch.
   frame_ = train_.begun = nullptr;

@@ -130,6 +130,22 @@
 // were meant uses none of them and ends the connection with BYE and
 // kFlagDamaged.
 //
+// Seals. Where the credentials have agreed on keys (credentials.h in base),
+// each side seals all SENDs behind a certain one of its CREDENTIALS: those of
+// the server from the last frame on that it needs to agree, those of the client
+// likewise. Each SEND, a train as a whole, has a FirstChunk behind it, is
+// encrypted, and ends with a tag. SENDs are numbered from 0, without a word of
+// that on the wire; a frame that was altered, dropped or repeated does not
+// open. The parts that a frame has in an arena are sealed in chunks of
+// kSealChunkBytes, which are numbered from 1 in each direction: the FirstChunk
+// of the frame is the number of its message's first chunk, and those of its
+// attachment follow. A part of a request stands behind its tags, at the
+// next multiple of 64 from where they begin. A part of a reply stands before
+// its tags, and what is said of the places of parts in a lease is
+// about their length with the tags. Lengths in headers are without. All of a
+// stream goes in DATA, as with checksums, and there are no checksums. Who finds
+// something that does not open ends the connection with BYE and kFlagDamaged.
+//
 // Credits. A credit is the right to send one frame; behind it stands a receive
 // that is posted. Each side says in every header how many frames the other may
 // have sent since the connection began (a running total modulo 2^32, so a
@@ -165,6 +181,7 @@
 #include <cstdint>
 
 #include "transport/base/limits.h"
+#include "transport/base/seal.h"
 
 namespace verbena::transport {
 
@@ -367,6 +384,12 @@ struct FrameSums {
   uint32_t frame;
 };
 static_assert(sizeof(FrameSums) == 12);
+
+// Behind each SEND of a connection that is sealed, before its tag: the number
+// of the first chunk of its parts; 0 if it has none. See "Seals".
+using FirstChunk = uint64_t;
+inline constexpr uint32_t kSealedFrameBytes =
+    sizeof(FirstChunk) + kSealTagBytes;
 
 }  // namespace verbena::transport
 

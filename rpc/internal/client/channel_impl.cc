@@ -1,5 +1,6 @@
 #include "rpc/internal/client/channel_impl.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -7,6 +8,7 @@
 #include "rpc/internal/client/endpoint_limits.h"
 #include "rpc/internal/client/shared_pollers.h"
 #include "rpc/internal/codec/protobuf_codec.h"
+#include "rpc/internal/service/target.h"
 #include "transport/base/check.h"
 #include "transport/base/status_macros.h"
 
@@ -27,6 +29,11 @@ absl::StatusOr<ChannelImpl*> ChannelImpl::Create(
     // Insecure credentials have no kind. Then the transport gets none, and
     // skips the handshake.
     endpoint->credentials = credentials;
+    // The name that everybody knows the servers by, whatever their addresses.
+    if (const std::optional<Target> parsed = ParseTarget(target);
+        parsed.has_value() && parsed->scheme == "dns") {
+      endpoint->server_name = std::string(HostOf(parsed->path));
+    }
   }
   ASSIGN_OR_RETURN(SharedPoller * poller,
                    SharedPollers::OfProcess().Join(options.spin_budget));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rpc/internal/client/path_endpoints.h"
+#include "rpc/internal/service/target.h"
 #include "transport/base/clock.h"
 #include "transport/base/log.h"
 #include "transport/client/client_poller.h"
@@ -31,9 +32,14 @@ absl::StatusCode CodeForCalls(absl::StatusCode code) {
   }
 }
 
-transport::EndpointOptions WithWantedDevice(
-    transport::EndpointOptions options) {
+// The servers behind one name all have it; else the address is their name.
+transport::EndpointOptions OptionsFor(
+    transport::EndpointOptions options,
+    const std::vector<std::string>& addresses) {
   options.device = transport::WantedDevice(options);
+  if (options.server_name.empty() && !addresses.empty()) {
+    options.server_name = std::string(HostOf(addresses.front()));
+  }
   return options;
 }
 
@@ -51,7 +57,7 @@ Subchannel::Subchannel(std::string name, std::vector<std::string> addresses,
                        SharedPoller* poller, BackoffCrowd* crowd,
                        Counters* counters, Owner* owner)
     : name_(std::move(name)),
-      options_(WithWantedDevice(endpoint)),
+      options_(OptionsFor(endpoint, addresses)),
       fabric_(options.fabric),
       max_paths_(options.max_paths),
       delays_{.recheck = options.rdma_retry_interval},

@@ -36,4 +36,11 @@ std::optional<Target> ParseTarget(absl::string_view text) {
   return target;
 }
 
+absl::string_view HostOf(absl::string_view address) {
+  if (absl::ConsumePrefix(&address, "[")) {
+    return address.substr(0, address.find(']'));
+  }
+  return address.substr(0, address.rfind(':'));
+}
+
 }  // namespace verbena::internal

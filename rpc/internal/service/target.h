@@ -15,6 +15,10 @@ namespace verbena::internal {
 // of an address is a path. So the caller looks whether the scheme is known.
 std::optional<Target> ParseTarget(absl::string_view text);
 
+// Returns the host of "host:port" or "[ipv6]:port", without brackets; all of
+// `address` if it has no port.
+absl::string_view HostOf(absl::string_view address);
+
 }  // namespace verbena::internal
 
 #endif  // VERBENA_RPC_INTERNAL_SERVICE_TARGET_H_

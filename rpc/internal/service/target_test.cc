@@ -40,5 +40,12 @@ TEST(TargetTest, MayEndAnywhere) {
   EXPECT_EQ(ParseTarget("dns://a")->path, "");
 }
 
+TEST(TargetTest, AnAddressHasAHost) {
+  EXPECT_EQ(HostOf("server.example:7471"), "server.example");
+  EXPECT_EQ(HostOf("[fd00::7]:7471"), "fd00::7");
+  EXPECT_EQ(HostOf("10.0.0.7:1"), "10.0.0.7");
+  EXPECT_EQ(HostOf("server.example"), "server.example");
+}
+
 }  // namespace
 }  // namespace verbena::internal
