@@ -90,6 +90,7 @@ struct DeviceMetrics {
 
   uint64_t connections_begun = 0;
   uint64_t failed_handshakes = 0;  // Ended before they were open.
+  uint64_t unopened = 0;  // Ended because a sealed frame or part did not open.
   // Connections that the device gave up: the peer did not answer in time, or
   // had no receive posted, which is a bug of either side.
   uint64_t retries_exceeded = 0;

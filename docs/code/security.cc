@@ -3,6 +3,7 @@
 
 #include "rpc/credentials.h"
 #include "rpc/credentials/shared_secret.h"
+#include "rpc/credentials/tls.h"
 #include "rpc/rpc.h"
 
 namespace {
@@ -24,6 +25,26 @@ namespace {
 
   context->auth_context()->GetPeerIdentity();
   server->failed_authentications();
+}
+
+[[maybe_unused]] void Tls(
+    verbena::ServerBuilder& builder, verbena::ServerContext* context,
+    const absl::StatusOr<
+        std::shared_ptr<verbena::FileWatcherCertificateProvider>>&
+        client_files) {
+  auto server_files = verbena::FileWatcherCertificateProvider::Create(
+      {.root_cert_path = "ca.pem",
+       .identity_paths = {
+           {.private_key = "server.key", .certificate_chain = "server.pem"}}});
+  auto port = verbena::TlsServerCredentials(
+      {.certificate_provider = *server_files,
+       .client_certificates = verbena::ClientCertificates::kRequire});
+  builder.AddListeningPort("0.0.0.0:50051", *port);
+
+  auto tls = verbena::TlsCredentials({.certificate_provider = *client_files});
+  auto channel = verbena::CreateChannel("server.example:50051", *tls);
+
+  context->auth_context()->GetPeerIdentity();
 }
 
 [[maybe_unused]] verbena::ChannelOptions Checksums() {

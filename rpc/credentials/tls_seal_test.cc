@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "absl/strings/numbers.h"
 
 namespace verbena::internal {
 namespace {
@@ -127,6 +132,105 @@ TEST(TlsSealKeysTest, TheDerivationOfKeysStaysWhatItIs) {
     hex += "0123456789abcdef"[byte & 15];
   }
   EXPECT_EQ(hex, "fe146cb24773e6c340154ccc30035b0e96df42d03849e44ae00d");
+}
+
+// --- A man in the middle -----------------------------------------------------
+
+// The frames of one direction, which somebody may alter, drop, repeat, swap or
+// exchange for those of another connection before they are opened.
+class Middle {
+ public:
+  explicit Middle(uint64_t seed) : random_(seed) {}
+
+  // Returns whether the receiver has accepted anything that was not sent, in
+  // the place where it was sent.
+  bool Deceives(TlsSealer& sealer, TlsSealer& other, TlsOpener& opener) {
+    constexpr int kFrames = 8;
+    std::vector<std::string> sent;
+    std::vector<std::string> wire;
+    std::vector<std::string> strange;
+    for (int i = 0; i < kFrames; ++i) {
+      sent.push_back(std::string(16 + Draw(200), static_cast<char>('a' + i)));
+      wire.push_back(Sealed(sealer, base_ + i, sent.back()));
+      strange.push_back(Sealed(other, base_ + i, sent.back()));
+    }
+    Attack(&wire, strange);
+    bool deceived = false;
+    for (size_t i = 0; i < wire.size(); ++i) {
+      std::string frame = wire[i];
+      if (frame.size() < kTag) break;
+      const absl::Span<uint8_t> text(reinterpret_cast<uint8_t*>(frame.data()),
+                                     frame.size() - kTag);
+      // The first frame that does not open ends the connection.
+      if (!opener.OpenFrame(base_ + i, text)) break;
+      deceived = deceived || i >= sent.size() ||
+                 frame.substr(0, text.size()) != sent[i];
+    }
+    base_ += kFrames;
+    return deceived;
+  }
+
+ private:
+  uint64_t Draw(uint64_t most) { return random_() % most; }
+
+  static std::string Sealed(TlsSealer& sealer, uint64_t number,
+                            std::string text) {
+    const size_t bytes = text.size();
+    text.resize(bytes + kTag);
+    sealer.SealFrame(number, {reinterpret_cast<uint8_t*>(text.data()), bytes});
+    return text;
+  }
+
+  void Attack(std::vector<std::string>* wire,
+              const std::vector<std::string>& strange) {
+    const size_t at = Draw(wire->size());
+    const size_t with = Draw(wire->size());
+    std::string& frame = (*wire)[at];
+    switch (Draw(7)) {
+      case 0:
+        frame[Draw(frame.size())] ^= static_cast<char>(1 << Draw(8));
+        return;
+      case 1:
+        wire->erase(wire->begin() + static_cast<ptrdiff_t>(at));
+        return;
+      case 2:
+        wire->insert(wire->begin() + static_cast<ptrdiff_t>(at), frame);
+        return;
+      case 3:
+        std::swap(frame, (*wire)[with]);
+        return;
+      case 4:
+        frame.resize(Draw(frame.size()));
+        return;
+      case 5:
+        frame = strange[with];
+        return;
+      default:
+        frame = old_.empty() ? strange[at] : old_;
+        old_ = (*wire)[with];
+    }
+  }
+
+  std::mt19937_64 random_;
+  uint64_t base_ = 0;
+  std::string old_;  // A frame of before.
+};
+
+// VERBENA_TEST_CASES: how many.
+TEST(TlsSealAttackTest, AManInTheMiddleDeceivesNobody) {
+  uint64_t cases = 20000;
+  if (const char* const wanted = std::getenv("VERBENA_TEST_CASES")) {
+    ASSERT_TRUE(absl::SimpleAtoi(wanted, &cases));
+  }
+  const SealSecrets one = {.frames = Secret('1'), .chunks = Secret('c')};
+  const SealSecrets two = {.frames = Secret('2'), .chunks = Secret('c')};
+  TlsSealer sealer(SealCipher::kAes256Gcm, one);
+  TlsSealer other(SealCipher::kAes256Gcm, two);
+  TlsOpener opener(SealCipher::kAes256Gcm, one);
+  Middle middle(std::random_device{}());
+  for (uint64_t i = 0; i < cases; ++i) {
+    ASSERT_FALSE(middle.Deceives(sealer, other, opener)) << i;
+  }
 }
 
 }  // namespace

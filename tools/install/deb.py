@@ -64,7 +64,8 @@ CONTENTS = [
 DEVELOPMENT = {
     "libverbena-dev": "libverbena0 (= @VERSION@), libabsl-dev, libibverbs-dev, "
                       "libisal-dev, libprotobuf-dev, librdmacm-dev, "
-                      "libsodium-dev, libc-ares-dev, protobuf-compiler",
+                      "libsodium-dev, libssl-dev, libc-ares-dev, "
+                      "protobuf-compiler",
     "libverbena-admin-dev": "libverbena-admin0 (= @VERSION@), "
                             "libverbena-dev (= @VERSION@), libcivetweb-dev",
     "libverbena-etcd-dev": "libverbena-etcd0 (= @VERSION@), "

@@ -13,6 +13,7 @@ LIBRARIES = {
     "verbena": "RPC over RDMA, and over a software device",
     "verbena_services": "Health and reflection services of Verbena",
     "verbena_shared_secret": "Credentials of Verbena by a shared secret",
+    "verbena_tls": "Credentials of Verbena by certificates",
     "verbena_dns": "Servers of Verbena by DNS",
     "verbena_etcd": "Servers of Verbena in etcd",
     "verbena_admin": "A status page of Verbena's servers",
@@ -26,6 +27,7 @@ _PUBLIC_MODULES = {"verbena_prometheus": ["prometheus-cpp-core"]}
 # The pkg-config modules of system libraries that an archive stands on.
 _MODULES = {"-libverbs": "libibverbs", "-lrdmacm": "librdmacm",
             "-lisal": "libisal", "-lsodium": "libsodium",
+            "-lssl": "libssl", "-lcrypto": "libcrypto",
             "-lcares": "libcares",
             "-lprotobuf": "protobuf",
             "-lprometheus-cpp-core": "prometheus-cpp-core"}

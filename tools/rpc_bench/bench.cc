@@ -162,8 +162,8 @@ class BenchRun {
         absl::StrCat("--continued-max=", endpoint.continued_bytes_max)};
     command.push_back(absl::StrCat(
         "--api=", kApiNames[static_cast<size_t>(options_.measured.api)]));
-    // This server asks nobody for a certificate: its own may not be good for a
-    // client.
+    // The server asks nobody for a certificate, because its own may not be good
+    // for a client.
     TlsFiles& tls = options_.tls;
     if (!tls.private_key.empty()) {
       command.push_back(absl::StrCat("--tls-cert=", tls.certificate_chain));

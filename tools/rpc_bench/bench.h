@@ -45,7 +45,7 @@ struct Options {
   std::vector<Op> verbs_ops = {};
   // The device, and the options of the transport that have flags.
   transport::EndpointOptions endpoint = {};
-  TlsFiles tls = {};  // Of the layer rpc.
+  TlsFiles tls = {};  // Files for the layer rpc.
   // Channels of the layer rpc, and how many of them have calls.
   int channels = 1;
   int busy = 1;

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "rpc/version.h"
 #include "tests/testing/child_process.h"
+#include "tools/certificates/certificates.h"
 #include "tools/rpc_bench/report.pb.h"
 
 namespace verbena::bench {
@@ -62,6 +63,41 @@ TEST(RpcBenchTest, MeasuresAServerOfItsOwnAtEveryLayer) {
     EXPECT_THAT(ran.output, HasSubstr(text));
   }
   EXPECT_THAT(ran.output, Not(HasSubstr("the first:")));
+}
+
+void WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
+
+TEST(RpcBenchTest, MeasuresCallsThatAreSealed) {
+  const auto authority = certificates::MakeCertificateAuthority();
+  ASSERT_TRUE(authority.ok()) << authority.status();
+  const auto server = certificates::Issue(
+      *authority,
+      {.names = {"bench.example"}, .usage = certificates::Usage::kServer});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string folder = testing::TempDir() + "/rpc-bench-";
+  WriteFile(folder + "ca.pem", authority->certificate);
+  WriteFile(folder + "server.pem", server->certificate);
+  WriteFile(folder + "server.key", server->key);
+  const std::vector<std::string> flags = {"--layer=rpc",
+                                          "--duration=20ms",
+                                          "--json",
+                                          "--tls-ca=" + folder + "ca.pem",
+                                          "--tls-cert=" + folder + "server.pem",
+                                          "--tls-key=" + folder + "server.key"};
+  std::vector<std::string> right = flags;
+  right.push_back("--tls-server-name=bench.example");
+  const Ran ran = RunBench(right);
+  ASSERT_EQ(ran.exit_code, 0) << ran.errors << ran.output;
+  const Report report = ParseReport(ran.output);
+  for (const Report::Result& result : report.results()) {
+    EXPECT_EQ(result.errors(), 0) << result.first_error();
+  }
+  // The server has another name than that of its address.
+  const Ran refused = RunBench(flags);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.errors, HasSubstr("it is for bench.example"));
 }
 
 TEST(RpcBenchTest, MeasuresEachKindInEachForm) {

@@ -98,7 +98,8 @@ LAYERS = {
     "tools/json": ["transport/base"],
     "tools/load": ["transport/base"],
     # It measures the transport by itself, and the verbs below it.
-    "tools/rpc_bench": ["tools/child", "tools/command_line", "tools/json",
+    "tools/rpc_bench": ["tools/certificates", "tools/child",
+                        "tools/command_line", "tools/json",
                         "tools/load", "proto", "transport/base",
                         "transport/verbs", "transport/memory",
                         "transport/polling", "transport/client",

@@ -62,10 +62,11 @@ TESTED_ELSEWHERE = {
     "rpc/channel.cc": _END_TO_END,
     "rpc/internal/call/client_call_state.cc": "rpc/client_context_test.cc",
     "rpc/service.cc": "rpc/internal/server/method_registry_test.cc",
+    "tools/command_line/tls_flags.cc": _RPC_BENCH,
     "transport/session/connection_guards_datapath.cc":
         "tests/transport/transport_checksum_test.cc",
     "transport/session/send_queue_seal_datapath.cc":
-        "tests/integration/tls_test.cc",
+        "tests/transport/transport_seal_test.cc",
     "rpc/credentials/tls.cc": "rpc/credentials/tls_handshake_test.cc",
     "rpc/credentials/tls_context.cc": "rpc/credentials/tls_handshake_test.cc",
     "rpc/credentials/tls_peer.cc": "rpc/credentials/tls_handshake_test.cc",
@@ -206,7 +207,7 @@ TESTED_ELSEWHERE = {
     "transport/client/response_intake.cc": _TRANSPORT,
     "transport/client/response_intake_datapath.cc": _TRANSPORT,
     "transport/client/response_intake_parts_datapath.cc":
-        "tests/transport/transport_checksum_test.cc",
+        "tests/transport/transport_seal_test.cc",
     "transport/client/sent_calls.cc": _TRANSPORT,
     "transport/client/sent_calls_datapath.cc": _TRANSPORT,
     "transport/client/client_connection.cc": _CLIENT_POLLER,

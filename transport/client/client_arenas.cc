@@ -2,9 +2,12 @@
 
 #include "transport/client/client_arenas.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
+#include "transport/base/status_macros.h"
 #include "transport/session/connection.h"
 #include "transport/wire/frame.h"
 
@@ -19,6 +22,28 @@ constexpr absl::Duration kCreditsAwayRetry = absl::Seconds(1);
 
 absl::Status ClientArenas::LendThroughWindows(const ProtectionDomain& pd) {
   return windows_.Open(pd);
+}
+
+// Takes the arenas' sizes, with rights for this side's device alone.
+absl::Status ClientArenas::SealParts(const ProtectionDomain& pd,
+                                     const EndpointOptions& options) {
+  BufferPool::Options pool;
+  pool.access = IBV_ACCESS_LOCAL_WRITE;
+  pool.first_region_bytes = kFirstArenaBytes;
+  pool.max_bytes = options.max_arena_bytes;
+  pool.max_regions = kMaxArenas;
+  pool.largest_bytes = std::max(options.max_send_message_bytes,
+                                options.max_receive_message_bytes);
+  pool.floor_bytes = options.memory_floor_bytes;
+  pool.idle_time = options.memory_idle_time;
+  ASSIGN_OR_RETURN(private_pool_, BufferPool::Create(pd, pool));
+  return absl::OkStatus();
+}
+
+Buffer ClientArenas::AllocatePrivate(size_t bytes) {
+  if (!seals_parts()) return Buffer::PlainIfAny(bytes);
+  absl::StatusOr<Buffer> buffer = private_pool_->Allocate(bytes);
+  return buffer.ok() ? *std::move(buffer) : Buffer::PlainIfAny(bytes);
 }
 
 // Tells the server of each region that is not in known_. The first one is left
@@ -44,6 +69,7 @@ bool ClientArenas::AnnounceSlow(Connection& connection) {
 // Begins the frame before it takes a region out of the pool, because the server
 // must hear of each that it knows.
 void ClientArenas::GiveBackIdle(Connection& connection, absl::Time now) {
+  if (seals_parts() && private_pool_->FindIdle(now)) private_pool_->TakeIdle();
   if (now < look_again_ || !pool_.FindIdle(now)) return;
   // Nobody waits for this, so it leaves the last credits to others, and asks
   // the server for none.

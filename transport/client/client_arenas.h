@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
 #include "transport/client/call_memory.h"
 #include "transport/client/client_call.h"
@@ -36,13 +38,17 @@ class ClientArenas {
   BufferPool& pool() { return pool_; }
 
   // The parts of calls are sealed from now on: no others lie in the arenas.
-  void SealParts() { sealed_ = true; }
-  bool seals_parts() const { return sealed_; }
-  // Memory for bytes of this side: registered if there is some now and the
-  // server may read the bytes there, else plain.
-  Buffer AllocateOwn(size_t bytes) {
-    return sealed_ ? Buffer::Plain(bytes) : pool_.AllocateOrPlain(bytes);
-  }
+  // Fails as BufferPool::Create().
+  absl::Status SealParts(const ProtectionDomain& pd,
+                         const EndpointOptions& options);
+  bool seals_parts() const { return private_pool_ != nullptr; }
+  // Memory for bytes that go out or came in: where others may read them if that
+  // does no harm.
+  Buffer AllocateOwn(size_t bytes) { return own_pool().AllocateOrPlain(bytes); }
+  // A source of it.
+  BufferSource own_source() { return own_pool().source(); }
+  // Memory that the server can neither read nor write; empty if there is none.
+  Buffer AllocatePrivate(size_t bytes);
 
   // Leases have windows from now on; fails as LeaseWindows::Open().
   absl::Status LendThroughWindows(const ProtectionDomain& pd);
@@ -93,13 +99,14 @@ class ClientArenas {
   void GiveBackIdle(Connection& connection, absl::Time now);
   // When that is to be called again.
   absl::Time NextLook() const {
-    return std::max(pool_.NextLook(), look_again_);
+    const absl::Time look = std::max(pool_.NextLook(), look_again_);
+    return seals_parts() ? std::min(look, private_pool_->NextLook()) : look;
   }
 
  private:
-  // Gets plain memory for a message that will be sealed.
-  static bool AllocatePlain(uint64_t bytes, CallMemory* memory,
-                            absl::Status* failure);
+  BufferPool& own_pool() { return seals_parts() ? *private_pool_ : pool_; }
+  // Gets memory for a message that will be sealed.
+  bool AllocatePlain(uint64_t bytes, CallMemory* memory, absl::Status* failure);
   bool AnnounceSlow(Connection& connection);
   // Says in a frame that was begun at `out` what the arena `index` is from now
   // on.
@@ -117,7 +124,8 @@ class ClientArenas {
   // When to look for idle arenas at the earliest.
   absl::Time look_again_ = absl::InfinitePast();
   bool lease_waits_ = false;
-  bool sealed_ = false;
+  // Memory that no peer has a key for; null unless parts are sealed.
+  std::unique_ptr<BufferPool> private_pool_;
 };
 
 }  // namespace verbena::transport

@@ -29,21 +29,22 @@ bool ClientArenas::Allocate(const ClientCall::Request& request,
     // WriteRequest() writes the metadata in front of the message, in one piece.
     const uint64_t plain_bytes =
         AlignPart(request.metadata_bytes) + request.message_bytes;
-    if (!allocate(
-            sealed_ ? SealedRequestBytes(request.message_bytes) : plain_bytes,
-            &memory->request)) {
+    if (!allocate(seals_parts() ? SealedRequestBytes(request.message_bytes)
+                                : plain_bytes,
+                  &memory->request)) {
       return false;
     }
-    if (sealed_ && !AllocatePlain(plain_bytes, memory, failure)) return false;
+    if (seals_parts() && !AllocatePlain(plain_bytes, memory, failure))
+      return false;
   }
   if (!placement.attachment_inline) {
     const Buffer* const buffer = request.attachment_buffer;
     const uint64_t bytes = request.attachment.size();
-    if (!sealed_ && buffer != nullptr && pool_.Owns(*buffer)) {
+    if (!seals_parts() && buffer != nullptr && pool_.Owns(*buffer)) {
       // The count keeps the memory until the RESPONSE, even if the call ends
       // before for its caller.
       memory->attachment = buffer->Share();
-    } else if (!allocate(sealed_ ? SealedRequestBytes(bytes) : bytes,
+    } else if (!allocate(seals_parts() ? SealedRequestBytes(bytes) : bytes,
                          &memory->attachment)) {
       return false;
     }
@@ -60,7 +61,7 @@ bool ClientArenas::Allocate(const ClientCall::Request& request,
 
 bool ClientArenas::AllocatePlain(uint64_t bytes, CallMemory* memory,
                                  absl::Status* failure) {
-  memory->plain = Buffer::PlainIfAny(bytes);
+  memory->plain = AllocatePrivate(bytes);
   if (memory->plain.empty()) {
     *failure = absl::ResourceExhaustedError(
         "no memory for the request (see `ulimit -v`)");

@@ -51,7 +51,11 @@ absl::Status ClientCalls::Begin(const ConnectRequest& request,
 
 void ClientCalls::HandleOpening(absl::Span<const uint8_t> frame) {
   if (!admission_.Handle(frame)) return;
-  if (connection().sealer() != nullptr) shared_.arenas.SealParts();
+  if (connection().sealer() != nullptr) {
+    const absl::Status status = shared_.arenas.SealParts(
+        connection().memory().pd(), connection().options());
+    if (!status.ok()) return connection().Refuse(status);
+  }
   // A GOAWAY may have come before the WELCOME: then no call ever starts here.
   if (!draining_) requests_.Open();
   on_change_();

@@ -58,6 +58,8 @@ class ClientCalls final : private CallTable {
   // The server said GOAWAY, and so does this side: no REQUEST is sent any more.
   bool draining() const { return draining_; }
   const ClientAdmission& admission() const { return admission_; }
+  // See ClientArenas.
+  BufferSource own_source() { return shared_.arenas.own_source(); }
   uint32_t open_calls() const {
     return sent_.live() + shared_.waiting_small.size() +
            shared_.waiting_large.size();

@@ -139,13 +139,10 @@ class ClientConnection final : private CmEventHandler {
     return calls_ != nullptr && calls_->nearly_full();
   }
 
-  // Registered memory, for attachments that go without a copy; plain memory
-  // before there is any, and if parts are sealed.
+  // Registered memory, for attachments that go without a copy unless they are
+  // sealed; plain memory before there is any.
   BufferSource buffer_source() const {
-    const ClientCredentials* const credentials = options_.credentials.get();
-    const bool sealed = credentials != nullptr && credentials->seals();
-    return memory_ == nullptr || sealed ? BufferSource()
-                                        : memory_->pool().source();
+    return calls_ == nullptr ? BufferSource() : calls_->own_source();
   }
 
   // Bytes of registered memory, used or not.

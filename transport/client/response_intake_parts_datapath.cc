@@ -7,7 +7,8 @@
 
 namespace verbena::transport {
 
-// Opens the copies of both parts. Their tags stand behind them in the lease.
+// Copies both parts from the lease, and opens the copies. The tags of each
+// stand behind it.
 bool ResponseIntake::OpenParts(uint8_t flags, const Buffer& lease,
                                absl::Span<uint8_t> message,
                                absl::Span<uint8_t> attachment) {
@@ -16,17 +17,18 @@ bool ResponseIntake::OpenParts(uint8_t flags, const Buffer& lease,
   const bool message_in_lease = (flags & kFlagMessageInArena) != 0;
   // A part that is empty was not taken over, for want of memory.
   if (message_in_lease && !message.empty() &&
-      !PartSeal(opener, first, message, lease.data() + message.size())
+      !PartSeal(opener, first, message, lease.data() + message.size(),
+                lease.data())
            .OpenAll()) {
     connection_.NotOpened("the message of a reply", message.size());
     return false;
   }
   if ((flags & kFlagAttachmentInArena) == 0 || attachment.empty()) return true;
   const uint64_t behind = message_in_lease ? message.size() : 0;
-  uint8_t* const tags = lease.data() +
-                        AlignPart(ReplyLeaseBytes(true, behind, 0)) +
-                        attachment.size();
-  if (!PartSeal(opener, first + SealChunks(behind), attachment, tags)
+  uint8_t* const sealed =
+      lease.data() + AlignPart(ReplyLeaseBytes(true, behind, 0));
+  if (!PartSeal(opener, first + SealChunks(behind), attachment,
+                sealed + attachment.size(), sealed)
            .OpenAll()) {
     connection_.NotOpened("the attachment of a reply", attachment.size());
     return false;

@@ -4,8 +4,9 @@
 
 namespace verbena::transport {
 
-Buffer AllocatePartSlow(size_t bytes, CallResponse* response) {
-  Buffer buffer = Buffer::PlainIfAny(bytes);
+Buffer AllocatePartSlow(size_t bytes, ClientArenas& arenas,
+                        CallResponse* response) {
+  Buffer buffer = arenas.AllocatePrivate(bytes);
   if (buffer.empty()) {
     static constexpr absl::string_view kText =
         "no memory for the reply (see `ulimit -v`)";

@@ -18,18 +18,19 @@ namespace verbena::transport {
 // continued. A message in the lease is copied to `message`: whoever parses it
 // must not see it change, and the server may WRITE to the lease until its
 // connection ends. An attachment goes to `attachment`: the lease itself, a part
-// of `whole`, or a copy in memory of `arenas`. If parts are sealed, an
-// attachment in the lease is copied too, and both copies are still to be
-// opened. Returns what is wrong with the frame, or null; then `response` points
-// into the frame, `message` and `attachment`.
+// of `whole`, or a copy in memory of `arenas`. If parts are sealed, those in
+// the lease are only given memory: see ResponseIntake. Returns what is wrong
+// with the frame, or null; then `response` points into the frame, `message` and
+// `attachment`.
 const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
                          Buffer lease, ClientArenas& arenas,
                          CallResponse* response, Buffer* message,
                          Buffer* attachment);
 
-// Memory for a part that is copied. If there is none, an empty Buffer, and the
-// call that `response` is for ends with RESOURCE_EXHAUSTED.
-Buffer AllocatePartSlow(size_t bytes, CallResponse* response);
+// Returns memory for a part that is copied. If there is none, returns an empty
+// Buffer, and the call that `response` is for ends with RESOURCE_EXHAUSTED.
+Buffer AllocatePartSlow(size_t bytes, ClientArenas& arenas,
+                        CallResponse* response);
 
 }  // namespace verbena::transport
 

@@ -36,10 +36,10 @@ const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
       needed > 0 ? needed
                  : uint64_t{header.message_bytes} + header.attachment_bytes;
   if (message_in_lease && header.message_bytes > 0) {
-    *message = AllocatePartSlow(header.message_bytes, response);
+    *message = AllocatePartSlow(header.message_bytes, arenas, response);
     // Without memory the call ends with an error, but the frame was right.
     if (message->empty()) return nullptr;
-    std::memcpy(message->data(), lease.data(), message->size());
+    if (!sealed) std::memcpy(message->data(), lease.data(), message->size());
     response->message = message->span();
   }
   if (header.attachment_bytes == 0) return nullptr;
@@ -49,9 +49,8 @@ const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
                                   : 0,
                  header.attachment_bytes);
     if (sealed) {
-      *attachment = AllocatePartSlow(header.attachment_bytes, response);
+      *attachment = AllocatePartSlow(header.attachment_bytes, arenas, response);
       if (attachment->empty()) return nullptr;
-      std::memcpy(attachment->data(), lease.data(), lease.size());
     } else {
       *attachment = std::move(lease);
     }

@@ -51,15 +51,17 @@ class PartSeal {
            absl::Span<const uint8_t> plain, uint8_t* part, uint8_t* tags)
       : sealer_(sealer),
         next_chunk_(first_chunk),
-        plain_(plain.data()),
+        from_(plain.data()),
         part_(part),
         bytes_(plain.size()),
         tags_(tags) {}
-  // Opens `part` in place.
+  // Opens `part` in place. If `sealed` is not null, each chunk is copied from
+  // there first: whoever else can write there cannot change what is opened.
   PartSeal(Opener* opener, uint64_t first_chunk, absl::Span<uint8_t> part,
-           uint8_t* tags)
+           uint8_t* tags, const uint8_t* sealed = nullptr)
       : opener_(opener),
         next_chunk_(first_chunk),
+        from_(sealed),
         part_(part.data()),
         bytes_(part.size()),
         tags_(tags) {}
@@ -80,7 +82,7 @@ class PartSeal {
   Sealer* sealer_ = nullptr;
   Opener* opener_ = nullptr;
   uint64_t next_chunk_ = 0;
-  const uint8_t* plain_ = nullptr;
+  const uint8_t* from_ = nullptr;
   uint8_t* part_ = nullptr;
   uint64_t bytes_ = 0;
   uint64_t done_ = 0;

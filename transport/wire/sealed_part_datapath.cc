@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "transport/wire/sealed_part.h"
 
@@ -19,7 +20,7 @@ void PartSeal::SealTo(uint64_t bytes) {
     const uint64_t number = next_chunk_;
     uint8_t* const tag = tags_;
     const uint64_t chunk = Step();
-    sealer_->SealChunk(number, {plain_ + start, chunk}, part_ + start, tag);
+    sealer_->SealChunk(number, {from_ + start, chunk}, part_ + start, tag);
   }
 }
 
@@ -30,6 +31,7 @@ bool PartSeal::OpenTo(uint64_t bytes) {
     const uint64_t number = next_chunk_;
     const uint8_t* const tag = tags_;
     const uint64_t chunk = Step();
+    if (from_ != nullptr) std::memcpy(part_ + start, from_ + start, chunk);
     intact_ = opener_->OpenChunk(number, {part_ + start, chunk}, tag);
   }
   return intact_;

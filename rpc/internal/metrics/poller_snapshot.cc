@@ -36,6 +36,7 @@ void AddDevice(const DeviceCounters& counters, DeviceMetrics* device) {
                      InState(counters, ConnectionState::kDraining);
   device->connections_begun += counters.begun.value();
   device->failed_handshakes += counters.failed_handshakes.value();
+  device->unopened += counters.unopened.value();
   device->retries_exceeded += counters.retries_exceeded.value();
   device->rnr_retries_exceeded += counters.rnr_retries_exceeded.value();
   device->credit_waits += counters.credit_waits.value();

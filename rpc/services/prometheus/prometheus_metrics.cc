@@ -132,6 +132,9 @@ void AddDevice(const DeviceMetrics& device, const Labels& owner,
   out->Count("failed_handshakes",
              "Connections that ended before they were open.", labels,
              device.failed_handshakes);
+  out->Count("unopened",
+             "Connections that ended because something sealed did not open.",
+             labels, device.unopened);
   out->Count("retries_exceeded",
              "Connections given up because the peer did not answer the device.",
              labels, device.retries_exceeded);
