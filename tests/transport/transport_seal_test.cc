@@ -77,7 +77,7 @@ const Place kPlaces[] = {
     {"SecondChunk", false, kRead, kPart - kSealChunkBytes, 9, kEcho, kPart, 0,
      0, false, "a request of 307200 bytes"},
     {"RequestAttachment", false, kRead, kTags + kSealChunkBytes, kTags, kEcho,
-     10, kPart, 0, false, "a request of 307210 bytes"},
+     10, kPart, 0, false, "a request of 307200 bytes"},
     // A part of a reply: its first chunk, then the second with both tags.
     {"ReplyChunk", false, kWrite, kSealChunkBytes, 7, kProduce, kPart, 0,
      uint64_t{2} * kPart, true, "the message of a reply of 307200 bytes"},
