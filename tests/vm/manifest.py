@@ -75,6 +75,10 @@ _BETWEEN_HOSTS = ("AttachmentTest.*:CallbacksTest.*:ChannelsTest.*:"
                   "GenericStubTest.*:LongStatusTest.*:MetadataTest.*:"
                   "StatusTest.*")
 
+# Suites about clocks, and about channels above their connections.
+_NO_DEVICE = ("ClockTest.*:RetriesTest.*:HedgingTest.*:FitServersTest.*:"
+              "ResolversTest.*")
+
 # Guests that know nothing of each other, for they are booted together: one
 # keeps little more than a processor busy.
 FIRST_GUEST = [
@@ -99,8 +103,9 @@ FIRST_GUEST = [
     Test("//tests/transport:transport_memory_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_shutdown_test", seconds=300, no_rnr=True),
     Test(END_TO_END, seconds=400, no_rnr=True,
-         arguments=("--gtest_filter=-" + _BETWEEN_HOSTS,)),
-    Test(SEALED, seconds=300, no_rnr=True, environment=_TLS),
+         arguments=("--gtest_filter=-" + _BETWEEN_HOSTS + ":" + _NO_DEVICE,)),
+    Test(SEALED, seconds=300, no_rnr=True, environment=_TLS,
+         arguments=("--gtest_filter=-" + _MEMORY,)),
     # Those that show a device; the others show forms of calls, as FORMS does.
     Test("//tests/integration:examples_test", seconds=300,
          arguments=(HELLO_SERVER,
@@ -254,7 +259,9 @@ SECOND_GUEST = [
     # Fewer than natively: connecting takes long on an emulated processor.
     Test("//tests/transport:many_connections_test", seconds=200, no_rnr=True,
          arguments=("--connections=200",)),
-    Test(STREAMING, seconds=600, no_rnr=True),
+    # No device sees that a stream is sent again.
+    Test(STREAMING, seconds=600, no_rnr=True,
+         arguments=("--gtest_filter=-*StreamRetries*",)),
     # Each form of call, ended at any moment; interceptors, reactors and
     # coroutines see no device. A tenth of the moments that are drawn natively:
     # others in each run.
