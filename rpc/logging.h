@@ -8,7 +8,8 @@
 //
 // Without a sink, warnings go to standard error and other entries are dropped.
 // At most a hundred entries a second are logged, and an entry says how many
-// were dropped. Calls log nothing: their status says how they ended.
+// were dropped. Calls log nothing: their status says how they ended. Only
+// calls that an authorization policy denies have entries.
 
 #ifndef VERBENA_RPC_LOGGING_H_
 #define VERBENA_RPC_LOGGING_H_

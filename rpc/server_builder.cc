@@ -80,6 +80,10 @@ absl::Status ServerBuilder::ValidateServices() const {
           "ServerBuilder: a factory of interceptors is null");
     }
   }
+  if (authorization_.has_value() && *authorization_ == nullptr) {
+    return absl::InvalidArgumentError(
+        "ServerBuilder: the provider of the authorization policy is null");
+  }
   if (generic_services_.size() > 1) {
     return absl::AlreadyExistsError(absl::StrCat(
         "ServerBuilder: ", generic_services_.size(),
@@ -188,7 +192,8 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
     // Only with a generic service: every call then carries its method's name.
     endpoint.method_names = true;
   }
-  options.gate = {auth_metadata_processor_, interceptors_};
+  options.gate = {auth_metadata_processor_, authorization_.value_or(nullptr),
+                  interceptors_};
   options.handler_mode = handler_mode_;
   const int most =
       std::max(max_worker_threads_.value_or(kDefaultMaxWorkerThreads),

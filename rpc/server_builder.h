@@ -19,10 +19,11 @@
 
 namespace verbena {
 
-class AuthMetadataProcessor;     // rpc/credentials.h
-class GenericService;            // rpc/generic_service.h
-class ServerCredentials;         // rpc/credentials.h
-class ServerInterceptorFactory;  // rpc/server_interceptor.h
+class AuthMetadataProcessor;                 // rpc/credentials.h
+class AuthorizationPolicyProviderInterface;  // rpc/authorization.h
+class GenericService;                        // rpc/generic_service.h
+class ServerCredentials;                     // rpc/credentials.h
+class ServerInterceptorFactory;              // rpc/server_interceptor.h
 
 // Collects addresses, services and options; BuildAndStart() checks them all. A
 // value: nothing happens before BuildAndStart(). For one thread.
@@ -47,6 +48,14 @@ class ServerBuilder {
   ServerBuilder& SetAuthMetadataProcessor(
       std::shared_ptr<AuthMetadataProcessor> processor) {
     return Set(&auth_metadata_processor_, std::move(processor));
+  }
+
+  // Has `provider` decide for each call, on every port, whether its client may
+  // make it: see rpc/authorization/authorization_policy_provider.h. Not null.
+  // Default: clients may make every call.
+  ServerBuilder& SetAuthorizationPolicyProvider(
+      std::shared_ptr<AuthorizationPolicyProviderInterface> provider) {
+    return Set(&authorization_, std::move(provider));
   }
 
   // Has `factory` make an interceptor for each call of every service: see
@@ -226,9 +235,9 @@ class ServerBuilder {
   }
 
   // Listens and starts to serve. Fails with INVALID_ARGUMENT for an option out
-  // of range, null credentials or interceptors, no address, or an address that
-  // can't be read; ALREADY_EXISTS for two methods of one name, or two generic
-  // services; or with an error of the devices.
+  // of range, an object that is null and must not be, no address, or an address
+  // that can't be read; ALREADY_EXISTS for two methods of one name, or two
+  // generic services; or with an error of the devices.
   absl::StatusOr<std::unique_ptr<Server>> BuildAndStart();
 
  private:
@@ -256,6 +265,9 @@ class ServerBuilder {
   std::vector<Service*> services_;
   std::vector<GenericService*> generic_services_;
   std::shared_ptr<AuthMetadataProcessor> auth_metadata_processor_;
+  // Set to null is not the same as not set: it must not let everybody in.
+  std::optional<std::shared_ptr<AuthorizationPolicyProviderInterface>>
+      authorization_;
   std::vector<std::shared_ptr<ServerInterceptorFactory>> interceptors_;
   std::vector<ExtensionStarter> extensions_;
   int64_t max_receive_message_bytes_ = int64_t{65} << 20;

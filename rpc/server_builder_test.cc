@@ -64,6 +64,11 @@ TEST_F(ServerBuilderTest, NullCredentialsAreRefused) {
   ExpectRefused(absl::StatusCode::kInvalidArgument, "credentials");
 }
 
+TEST_F(ServerBuilderTest, ANullAuthorizationPolicyProviderIsRefused) {
+  builder_.SetAuthorizationPolicyProvider(nullptr);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "authorization policy");
+}
+
 TEST_F(ServerBuilderTest, AServerHasOneGenericService) {
   GenericService first;
   GenericService second;

@@ -76,6 +76,7 @@ class ServerRpcInfo {
 // * the method does not exist, or is of another kind;
 // * the call is beyond a limit of the server, or no worker was free;
 // * its metadata or its unary request can't be read;
+// * an AuthMetadataProcessor or an authorization policy is against it;
 // * it was cancelled while it waited for a worker.
 class ServerInterceptor {
  public:

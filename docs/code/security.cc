@@ -1,6 +1,12 @@
 // The code in docs/security.md, around which stands what makes it compile. A
 // test of the documents compares the two; nothing runs it.
 
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "rpc/authorization/authorization_policy_provider.h"
 #include "rpc/credentials.h"
 #include "rpc/credentials/shared_secret.h"
 #include "rpc/credentials/tls.h"
@@ -45,6 +51,14 @@ namespace {
   auto channel = verbena::CreateChannel("server.example:50051", *tls);
 
   context->auth_context()->GetPeerIdentity();
+}
+
+[[maybe_unused]] absl::Status Authorization(verbena::ServerBuilder& builder) {
+  auto provider = verbena::FileWatcherAuthorizationPolicyProvider::Create(
+      "/etc/shop/policy.json", absl::Seconds(10));
+  if (!provider.ok()) return provider.status();
+  builder.SetAuthorizationPolicyProvider(*provider);
+  return absl::OkStatus();
 }
 
 [[maybe_unused]] verbena::ChannelOptions Checksums() {

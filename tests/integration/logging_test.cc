@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "rpc/authorization/authorization_policy_provider.h"
 #include "rpc/credentials/shared_secret.h"
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/test_service.h"
@@ -118,6 +119,23 @@ TEST_F(LoggingTest, AServerNamesTheClientThatItRefuses) {
   // The client's own entry begins in another way.
   EXPECT_TRUE(log.AwaitMatch(
       absl::StrCat(host, ":[0-9]+: the server does not have the key .*")));
+}
+
+TEST_F(LoggingTest, AServerNamesTheCallsThatItsPolicyDenies) {
+  CapturedLog log;
+  const auto provider = StaticDataAuthorizationPolicyProvider::Create(
+      R"({"name": "p", "allow_rules": [{"name": "everything"}],
+          "deny_rules": [{"name": "quiet",
+                          "request": {"paths": ["*/Echo"]}}]})");
+  ASSERT_EQ(provider.status(), absl::OkStatus());
+  StartServer([&](ServerBuilder& builder) {
+    builder.SetAuthorizationPolicyProvider(*provider);
+  });
+  EXPECT_NE(EchoProblem(*EndToEnd::NewStub(NewChannel()), 10, 1), "");
+  EXPECT_TRUE(log.AwaitMatch(
+      "denied a call of /verbena.end_to_end.EndToEnd/Echo by a client without "
+      "a name at .*:[0-9]+: the deny rule \"quiet\" of the policy \"p\" "
+      "matches"));
 }
 
 TEST_F(LoggingTest, AServerSaysThatItRefusesCallsForALimit) {

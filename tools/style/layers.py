@@ -68,6 +68,7 @@ LAYERS = {
     "rpc/credentials": ["transport/base", "rpc"],
     "rpc/internal/service": ["proto", "transport/base", "rpc"],
     "rpc/resolvers": ["transport/base", "rpc", "rpc/internal/service"],
+    "rpc/authorization": ["transport/base", "rpc", "rpc/internal/service"],
     "rpc/services": ["proto", "transport/base", "rpc", "rpc/support"],
     "rpc/internal/codec": ["proto", "transport/base", "rpc"],
     "rpc/internal/metrics": ["transport/base", "transport/polling",
@@ -90,8 +91,9 @@ LAYERS = {
                             "rpc/internal/stream"],
     "examples": ["rpc", "rpc/credentials", "rpc/resolvers"],
     # What the documents show; see tools/docs.
-    "docs/code": ["rpc", "rpc/credentials", "rpc/resolvers", "rpc/services",
-                  "transport/faulty", "transport/soft"],
+    "docs/code": ["rpc", "rpc/authorization", "rpc/credentials",
+                  "rpc/resolvers", "rpc/services", "transport/faulty",
+                  "transport/soft"],
     "docs/code/greeter": ["rpc"],
     "tools/command_line": ["rpc", "rpc/credentials"],
     "tools/child": ["transport/base"],
@@ -128,7 +130,8 @@ LAYERS = {
               "transport/faulty", "transport/memory", "transport/wire",
               "transport/polling", "transport/device", "transport/session",
               "transport/streams",
-              "transport/client", "transport/server", "rpc/credentials",
+              "transport/client", "transport/server", "rpc/authorization",
+              "rpc/credentials",
               "rpc/resolvers", "rpc/services"],
 }
 

@@ -70,8 +70,6 @@ TESTED_ELSEWHERE = {
     "rpc/credentials/tls.cc": "rpc/credentials/tls_handshake_test.cc",
     "rpc/credentials/tls_context.cc": "rpc/credentials/tls_handshake_test.cc",
     "rpc/credentials/tls_peer.cc": "rpc/credentials/tls_handshake_test.cc",
-    "transport/base/file_watch.cc":
-        "rpc/internal/service/file_resolver_test.cc",
     "rpc/support/stub_support.cc": _END_TO_END,
     "rpc/internal/client/channel_impl.cc": _END_TO_END,
     "rpc/internal/client/open_calls.cc": _END_TO_END,

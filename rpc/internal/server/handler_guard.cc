@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "rpc/credentials.h"
 #include "rpc/metadata.h"
+#include "rpc/server_context.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::internal {
@@ -34,6 +35,12 @@ absl::Status HandlerGuard::Run(absl::FunctionRef<absl::Status()> handler) {
 absl::Status HandlerGuard::Admit() {
   if (std::exchange(admitted_, true)) return absl::OkStatus();
   if (gate_->processor != nullptr) RETURN_IF_ERROR(ProcessAuthMetadata());
+  // After the processor, which may have found out who calls. Before the
+  // interceptors, which see only calls that may go on.
+  if (gate_->authorization != nullptr) {
+    const ServerContext context(&state_);
+    RETURN_IF_ERROR(gate_->authorization->Authorize(context));
+  }
   return gate_->interceptors.empty() ? absl::OkStatus() : StartInterception();
 }
 

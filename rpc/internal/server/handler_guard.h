@@ -9,6 +9,7 @@
 #include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "rpc/authorization.h"
 #include "rpc/credentials.h"
 #include "rpc/internal/server/call_state.h"
 #include "rpc/internal/server/interception.h"
@@ -19,13 +20,17 @@
 namespace verbena::internal {
 
 // The objects that see each call of a server before its handler: first the
-// processor, then the interceptors.
+// processor, then the authorization, then the interceptors.
 struct CallGate {
   std::shared_ptr<AuthMetadataProcessor> processor;  // Or null.
+  std::shared_ptr<AuthorizationPolicyProviderInterface> authorization;  // Same.
   std::vector<std::shared_ptr<ServerInterceptorFactory>> interceptors;
 
   // Whether nothing looks at calls.
-  bool open() const { return processor == nullptr && interceptors.empty(); }
+  bool open() const {
+    return processor == nullptr && authorization == nullptr &&
+           interceptors.empty();
+  }
 };
 
 // Asks the gate before the handler runs, tells the interceptors, and lets no
