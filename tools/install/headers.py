@@ -13,7 +13,8 @@ import re
 # Folders of headers that users include. What these include comes along.
 PUBLIC_FOLDERS = ["rpc", "rpc/support", "rpc/services", "rpc/credentials"]
 # Those that users include of a folder that has others too.
-PUBLIC_HEADERS = ["rpc/resolvers/dns_resolver.h",
+PUBLIC_HEADERS = ["rpc/authorization/authorization_policy_provider.h",
+                  "rpc/resolvers/dns_resolver.h",
                   "rpc/resolvers/etcd_options.h",
                   "rpc/resolvers/etcd_registration.h",
                   "rpc/resolvers/etcd_resolver.h",

@@ -14,6 +14,7 @@ LIBRARIES = {
     "verbena_services": "Health and reflection services of Verbena",
     "verbena_shared_secret": "Credentials of Verbena by a shared secret",
     "verbena_tls": "Credentials of Verbena by certificates",
+    "verbena_authorization": "Who may call which method of Verbena",
     "verbena_dns": "Servers of Verbena by DNS",
     "verbena_etcd": "Servers of Verbena in etcd",
     "verbena_admin": "A status page of Verbena's servers",

@@ -1,5 +1,5 @@
-// The libraries beside the main one: a server that knows its clients by a
-// secret, and says that it is healthy.
+// Four libraries beside the main one: a server that knows its clients by a
+// secret, says that it is healthy, and lets them ask for nothing else.
 
 #include <iostream>
 #include <memory>
@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "grpc/health/v1/health.verbena.h"
+#include "verbena/authorization/authorization_policy_provider.h"
 #include "verbena/credentials/shared_secret.h"
 #include "verbena/credentials/tls.h"
 #include "verbena/credentials/tls_files.h"
@@ -30,6 +31,11 @@ absl::Status Run() {
   auto keys = std::make_shared<verbena::SharedSecretKeys>();
   absl::Status status = keys->Replace({{"november", secret}});
   if (!status.ok()) return status;
+  auto policy = verbena::StaticDataAuthorizationPolicyProvider::Create(R"({
+      "name": "consumer", "allow_rules": [{
+          "name": "checks", "source": {"principals": ["november"]},
+          "request": {"paths": ["/grpc.health.v1.Health/Check"]}}]})");
+  if (!policy.ok()) return policy.status();
   verbena::HealthService health;
   verbena::ReflectionService reflection;
   int port = 0;
@@ -37,6 +43,7 @@ absl::Status Run() {
   builder
       .AddListeningPort("127.0.0.1:0",
                         verbena::SharedSecretServerCredentials(keys), &port)
+      .SetAuthorizationPolicyProvider(*policy)
       .RegisterService(&health)
       .RegisterService(&reflection);
   absl::StatusOr<std::unique_ptr<verbena::Server>> server =
@@ -53,7 +60,11 @@ absl::Status Run() {
   if (!status.ok()) return status;
   std::cout << HealthCheckResponse::ServingStatus_Name(response.status())
             << std::endl;
-  return absl::OkStatus();
+  grpc::health::v1::HealthListResponse list;
+  status = stub->List(&context, {}, &list);
+  return absl::IsPermissionDenied(status)
+             ? absl::OkStatus()
+             : absl::InternalError("The policy does not hold.");
 }
 
 }  // namespace
