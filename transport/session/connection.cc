@@ -49,7 +49,6 @@ Connection::Connection(Poller& poller, PollerDevice& device,
       peer_(id_.PeerAddress().ToString()),
       access_(access),
       own_receives_(std::move(queue_pair.receives)),
-      balance_(*this),
       keepalive_(options.keepalive_time, options.keepalive_timeout,
                  base::Now()),
       ending_(*this, id_, calls) {
@@ -68,7 +67,7 @@ void Connection::DestroyQueuePair() {
   device().RemoveConnection(id_.qp()->qp_num);
   id_.DestroyQp();
   receives().Leave();
-  balance_.Release();
+  balance_.Release(*this);
   device().Release(memory());
   has_queue_pair_ = false;
 }
@@ -292,7 +291,7 @@ void Connection::OnTick(absl::Time now) {
   if (!life().ending()) {
     KeepAlive(now);
     calls_.OnTick(now);
-    balance_.Tick(now);
+    balance_.Tick(*this, now);
     // Nothing goes behind the marker of a connection that has just closed.
     if (!life().ending()) SendOwedControl();
     FlushNow();
@@ -303,7 +302,8 @@ void Connection::OnTick(absl::Time now) {
 
 absl::Time Connection::NextTick() const {
   if (life().ending()) return ending_.NextTick();
-  const absl::Time deadline = std::min(calls_.NextTick(), balance_.NextTick());
+  const absl::Time deadline =
+      std::min(calls_.NextTick(), balance_.NextTick(*this));
   // While silence means nothing, the keepalive sends no PING and needs no tick.
   return calls_.silence() != Keepalive::Silence::kFine
              ? std::min(deadline, keepalive_.NextTick())
@@ -357,7 +357,7 @@ void Connection::HandleControl(FrameType type,
     }
     default: {
       CHECK(type == FrameType::kReturn);
-      if (!balance_.TakeReturn(HeaderIn<ReturnHeader>(frame).credits)) {
+      if (!balance_.TakeReturn(*this, HeaderIn<ReturnHeader>(frame).credits)) {
         ProtocolError("it gave back credits that it did not have");
       }
     }

@@ -47,7 +47,7 @@ void Connection::OnReceive(absl::Span<const uint8_t> frame) {
   }
   if (ABSL_PREDICT_FALSE(error != nullptr)) return ProtocolError(error);
   if (ABSL_PREDICT_FALSE((header.flags & kFlagCreditsWanted) != 0)) {
-    balance_.GrowWindow();
+    balance_.GrowWindow(*this);
     // A device that refuses receives has ended all its connections.
     if (life().ending()) return device().JoinRound(this);
   }
@@ -150,7 +150,7 @@ void Connection::SendOwedControl() {
     }
   }
   // Any of the above carried the limit too.
-  if (ABSL_PREDICT_FALSE(credit_flow().GrantDue())) balance_.SendGrant();
+  if (ABSL_PREDICT_FALSE(credit_flow().GrantDue())) balance_.SendGrant(*this);
 }
 
 }  // namespace verbena::transport
