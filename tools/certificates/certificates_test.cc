@@ -1,9 +1,7 @@
 #include "tools/certificates/certificates.h"
 
-#include <openssl/x509_vfy.h>
-
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tools/certificates/openssl_objects.h"
+#include "tools/certificates/verify.h"
 
 namespace verbena::certificates {
 namespace {
@@ -22,49 +21,31 @@ using testing::HasSubstr;
 
 constexpr char kWell[] = "ok";
 
-struct StoreFreer {
-  void operator()(X509_STORE* store) const { X509_STORE_free(store); }
-  void operator()(X509_STORE_CTX* context) const {
-    X509_STORE_CTX_free(context);
-  }
-  void operator()(STACK_OF(X509) * stack) const { sk_X509_free(stack); }
-};
-
-Owned<X509> Read(const std::string& pem) {
+std::vector<Owned<X509>> ReadAll(const std::string& pem) {
   absl::StatusOr<std::vector<Owned<X509>>> read = ReadCertificates(pem);
   EXPECT_TRUE(read.ok()) << read.status();
-  return read.ok() ? std::move(read->front()) : nullptr;
+  return read.ok() ? *std::move(read) : std::vector<Owned<X509>>();
 }
 
-// Returns what OpenSSL says of `certificate` for a peer that trusts `root`:
-// "ok", or an error.
-std::string Verify(const Issued& root, const Issued& certificate,
-                   int purpose = X509_PURPOSE_SSL_SERVER,
-                   const std::string& name = "",
-                   const Issued* intermediate = nullptr) {
-  const Owned<X509> trusted = Read(root.certificate);
-  const Owned<X509> checked = Read(certificate.certificate);
-  const Owned<X509> between =
-      intermediate == nullptr ? nullptr : Read(intermediate->certificate);
-  const std::unique_ptr<X509_STORE, StoreFreer> store(X509_STORE_new());
-  const std::unique_ptr<X509_STORE_CTX, StoreFreer> context(
-      X509_STORE_CTX_new());
-  const std::unique_ptr<STACK_OF(X509), StoreFreer> chain(sk_X509_new_null());
-  X509_STORE_add_cert(store.get(), trusted.get());
-  if (between != nullptr) sk_X509_push(chain.get(), between.get());
-  X509_STORE_CTX_init(context.get(), store.get(), checked.get(), chain.get());
-  X509_STORE_CTX_set_purpose(context.get(), purpose);
-  X509_VERIFY_PARAM* const parameters =
-      X509_STORE_CTX_get0_param(context.get());
-  // TLS on Debian wants 112 bits. The flag adds all rules of RFC 5280.
-  X509_VERIFY_PARAM_set_auth_level(parameters, 2);
-  X509_VERIFY_PARAM_set_flags(parameters, X509_V_FLAG_X509_STRICT);
-  if (!name.empty() &&
-      X509_VERIFY_PARAM_set1_ip_asc(parameters, name.c_str()) != 1) {
-    X509_VERIFY_PARAM_set1_host(parameters, name.data(), name.size());
-  }
-  if (X509_verify_cert(context.get()) == 1) return kWell;
-  return X509_verify_cert_error_string(X509_STORE_CTX_get_error(context.get()));
+Owned<X509> Read(const std::string& pem) {
+  return std::move(ReadAll(pem).front());
+}
+
+// Returns the reason why a peer that trusts `root` refuses `certificate`, as
+// TLS on Debian has it; "ok" if it accepts it.
+std::string Verified(const Issued& root, const Issued& certificate,
+                     int purpose = X509_PURPOSE_SSL_SERVER,
+                     const std::string& name = "",
+                     const Issued* intermediate = nullptr) {
+  return Verify(ReadAll(root.certificate),
+                ReadAll(
+                    certificate.certificate +
+                    (intermediate == nullptr ? "" : intermediate->certificate)),
+                {.purpose = purpose,
+                 .name = name,
+                 .security_level = 2,
+                 .strict = true})
+      .reason;
 }
 
 class CertificatesTest : public testing::Test {
@@ -89,17 +70,17 @@ TEST_F(CertificatesTest, AServerIsValidByAnyOfItsNames) {
             .usage = Usage::kServer});
   for (const char* name :
        {"shop.example", "a.shop.example", "10.0.0.7", "::1"}) {
-    EXPECT_EQ(Verify(root_, server, X509_PURPOSE_SSL_SERVER, name), kWell);
+    EXPECT_EQ(Verified(root_, server, X509_PURPOSE_SSL_SERVER, name), kWell);
   }
-  EXPECT_EQ(Verify(root_, server, X509_PURPOSE_SSL_SERVER, "bank.example"),
+  EXPECT_EQ(Verified(root_, server, X509_PURPOSE_SSL_SERVER, "bank.example"),
             "hostname mismatch");
-  EXPECT_EQ(Verify(root_, server, X509_PURPOSE_SSL_SERVER, "10.0.0.8"),
+  EXPECT_EQ(Verified(root_, server, X509_PURPOSE_SSL_SERVER, "10.0.0.8"),
             "IP address mismatch");
 }
 
 TEST_F(CertificatesTest, TheUsageDecidesForWhomItIs) {
   const auto verify = [&](Usage usage, int purpose) {
-    return Verify(root_, Make({.common_name = "x", .usage = usage}), purpose);
+    return Verified(root_, Make({.common_name = "x", .usage = usage}), purpose);
   };
   constexpr int kServer = X509_PURPOSE_SSL_SERVER;
   constexpr int kClient = X509_PURPOSE_SSL_CLIENT;
@@ -117,13 +98,13 @@ TEST_F(CertificatesTest, TheUsageDecidesForWhomItIs) {
 
 TEST_F(CertificatesTest, TimesAreAsAsked) {
   const absl::Time now = absl::Now();
-  EXPECT_EQ(Verify(root_, Make({.common_name = "x",
-                                .not_before = now - absl::Hours(9),
-                                .not_after = now - absl::Hours(1)})),
+  EXPECT_EQ(Verified(root_, Make({.common_name = "x",
+                                  .not_before = now - absl::Hours(9),
+                                  .not_after = now - absl::Hours(1)})),
             "certificate has expired");
-  EXPECT_EQ(Verify(root_, Make({.common_name = "x",
-                                .not_before = now + absl::Hours(1),
-                                .not_after = now + absl::Hours(9)})),
+  EXPECT_EQ(Verified(root_, Make({.common_name = "x",
+                                  .not_before = now + absl::Hours(1),
+                                  .not_after = now + absl::Hours(9)})),
             "certificate is not yet valid");
   EXPECT_EQ(Issue(root_, {.common_name = "x",
                           .not_before = now,
@@ -140,11 +121,11 @@ TEST_F(CertificatesTest, TimesAreAsAsked) {
 
 TEST_F(CertificatesTest, ACertificateOfAnotherAuthorityIsForeign) {
   const Issued other = Made(MakeCertificateAuthority());
-  EXPECT_EQ(Verify(other, Make({.common_name = "x"})),
+  EXPECT_EQ(Verified(other, Make({.common_name = "x"})),
             "unable to get local issuer certificate");
   // Signed with a key that does not belong to the authority.
   const Issued mixed = {root_.certificate, other.key};
-  EXPECT_EQ(Verify(root_, Made(Issue(mixed, {.common_name = "x"}))),
+  EXPECT_EQ(Verified(root_, Made(Issue(mixed, {.common_name = "x"}))),
             "certificate signature failure");
 }
 
@@ -152,36 +133,37 @@ TEST_F(CertificatesTest, AnIntermediateAuthorityIsNeededInTheChain) {
   const Issued between =
       Made(MakeIntermediateAuthority(root_, {.common_name = "between"}));
   const Issued server = Made(Issue(between, {.names = {"shop.example"}}));
-  EXPECT_EQ(
-      Verify(root_, server, X509_PURPOSE_SSL_SERVER, "shop.example", &between),
-      kWell);
-  EXPECT_EQ(Verify(root_, server), "unable to get local issuer certificate");
+  EXPECT_EQ(Verified(root_, server, X509_PURPOSE_SSL_SERVER, "shop.example",
+                     &between),
+            kWell);
+  EXPECT_EQ(Verified(root_, server), "unable to get local issuer certificate");
   // A certificate that is no authority's signs in vain.
   const Issued leaf = Make({.common_name = "leaf"});
-  EXPECT_EQ(Verify(root_, Made(Issue(leaf, {.common_name = "x"})),
-                   X509_PURPOSE_SSL_SERVER, "", &leaf),
+  EXPECT_EQ(Verified(root_, Made(Issue(leaf, {.common_name = "x"})),
+                     X509_PURPOSE_SSL_SERVER, "", &leaf),
             "invalid CA certificate");
 }
 
 TEST_F(CertificatesTest, WeakKeysAndSignaturesCanBeMade) {
+  EXPECT_EQ(Verified(root_,
+                     Make({.common_name = "x", .key_type = KeyType::kRsa1024})),
+            "EE certificate key too weak");
   EXPECT_EQ(
-      Verify(root_, Make({.common_name = "x", .key_type = KeyType::kRsa1024})),
-      "EE certificate key too weak");
-  EXPECT_EQ(Verify(root_, Make({.common_name = "x", .digest = Digest::kSha1})),
-            "CA signature digest algorithm too weak");
-  EXPECT_EQ(
-      Verify(root_, Make({.common_name = "x", .key_type = KeyType::kRsa2048})),
-      kWell);
+      Verified(root_, Make({.common_name = "x", .digest = Digest::kSha1})),
+      "CA signature digest algorithm too weak");
+  EXPECT_EQ(Verified(root_,
+                     Make({.common_name = "x", .key_type = KeyType::kRsa2048})),
+            kWell);
   const Issued strong =
       Made(MakeCertificateAuthority({.key_type = KeyType::kP384}));
-  EXPECT_EQ(Verify(strong, Made(Issue(strong, {.common_name = "x"}))), kWell);
+  EXPECT_EQ(Verified(strong, Made(Issue(strong, {.common_name = "x"}))), kWell);
 }
 
 TEST_F(CertificatesTest, AnIdentityMayBeAUriAlone) {
   const std::string identity = "spiffe://example.org/" + std::string(99, 'a');
   const Issued client =
       Make({.names = {identity, "spiffe://a,DNS:evil.example/"}});
-  EXPECT_EQ(Verify(root_, client, X509_PURPOSE_SSL_CLIENT), kWell);
+  EXPECT_EQ(Verified(root_, client, X509_PURPOSE_SSL_CLIENT), kWell);
   const Owned<X509> read = Read(client.certificate);
   EXPECT_EQ(X509_NAME_entry_count(X509_get_subject_name(read.get())), 0);
   int critical = 0;

@@ -8,6 +8,7 @@
 #include <openssl/bn.h>
 #include <openssl/evp.h>
 #include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
 
 #include <memory>
@@ -28,7 +29,11 @@ struct Freer {
   void operator()(GENERAL_NAME* object) const { GENERAL_NAME_free(object); }
   void operator()(GENERAL_NAMES* object) const { GENERAL_NAMES_free(object); }
   void operator()(X509* object) const { X509_free(object); }
+  // The certificates belong to others.
+  void operator()(STACK_OF(X509) * object) const { sk_X509_free(object); }
   void operator()(X509_EXTENSION* object) const { X509_EXTENSION_free(object); }
+  void operator()(X509_STORE* object) const { X509_STORE_free(object); }
+  void operator()(X509_STORE_CTX* object) const { X509_STORE_CTX_free(object); }
 };
 
 // An object that its owner frees.

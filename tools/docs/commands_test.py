@@ -13,7 +13,7 @@ INSTALLED = {name: "tools/" + name for name in ("verbena", "rdma_doctor",
                                                 "rpc_bench")}
 INSTALLED["verbena-gateway"] = "tools/gateway"
 # What is not ours.
-FOREIGN = {"cd", "cmake", "kill", "mkdir", "modprobe", "podman", "rdma",
+FOREIGN = {"cd", "cmake", "kill", "mkdir", "modprobe", "podman", "rdma", "rm",
            "tshark"}
 # What the reader makes: README.md's service, a program of their own.
 READERS = ("greeter", "./my_program")

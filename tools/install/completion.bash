@@ -6,7 +6,10 @@ _verbena() {
   if [[ $word == -* ]]; then
     words=$(verbena --help 2>/dev/null | grep -o '^ *--[a-z-]*')
   elif [ "$COMP_CWORD" = 1 ]; then
-    words="list describe call health ping channel"
+    words="list describe call health ping channel certs"
+  elif [ "${COMP_WORDS[1]}" = certs ]; then
+    mapfile -t COMPREPLY < <(compgen -d -- "$word")
+    return
   elif [ "$COMP_CWORD" = 3 ]; then
     words=$(_verbena_names "${COMP_WORDS[1]}" "${COMP_WORDS[2]}")
   else

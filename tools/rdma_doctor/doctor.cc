@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "rpc/version.h"
 #include "tools/rdma_doctor/devices.h"
 #include "tools/rdma_doctor/findings.h"
@@ -18,6 +19,7 @@
 #include "tools/rdma_doctor/machine.h"
 #include "tools/rdma_doctor/mark_checks.h"
 #include "tools/rdma_doctor/port_checks.h"
+#include "tools/rdma_doctor/tls_checks.h"
 #include "tools/rpc_bench/local_devices.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/device.h"
@@ -177,6 +179,7 @@ Report Examine(const Options& options) {
       options.root.Read("/proc/sys/kernel/osrelease").value_or(""));
   const std::vector<Device> devices = ReadDevices(options.root);
   CheckFiles(options.root, devices, &findings);
+  if (!options.tls.empty()) CheckTls(options.tls, absl::Now(), &findings);
   // A copy of files can be read, but not called.
   if (!options.root.is_this_machine()) return report;
   const transport::Provider& system = transport::SystemProvider();

@@ -8,6 +8,7 @@
 #include "tools/rdma_doctor/report.pb.h"
 #include "tools/rdma_doctor/self_test.h"
 #include "tools/rdma_doctor/system_root.h"
+#include "tools/rdma_doctor/tls_checks.h"
 
 namespace verbena::doctor {
 
@@ -19,6 +20,8 @@ struct Options {
   bool self_test = true;
   // "host:port" of a server to call; empty for none.
   std::string peer;
+  // Files of TLS to check; empty for none.
+  TlsFiles tls;
   // The only device to call over; empty for all.
   std::string device;
   SelfTestOptions calls;

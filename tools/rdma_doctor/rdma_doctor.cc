@@ -15,6 +15,8 @@
 #include "tools/json/proto_json.h"
 #include "tools/rdma_doctor/doctor.h"
 #include "tools/rdma_doctor/system_root.h"
+#include "tools/rdma_doctor/tls_checks.h"
+#include "transport/base/status_macros.h"
 
 ABSL_FLAG(bool, json, false, "print one JSON object");
 ABSL_FLAG(bool, self_test, true,
@@ -25,6 +27,15 @@ ABSL_FLAG(std::string, device, "",
 ABSL_FLAG(int, count, 100, "how many calls to measure on each device");
 ABSL_FLAG(absl::Duration, timeout, absl::Seconds(5),
           "the deadline of each call");
+ABSL_FLAG(std::string, tls_ca, "",
+          "file with the certificates of the authorities that peers trust; it "
+          "and the other files of TLS are checked as a program takes them");
+ABSL_FLAG(std::string, tls_cert, "",
+          "file with a certificate, and those of authorities between it and "
+          "one of --tls-ca");
+ABSL_FLAG(std::string, tls_key, "", "file with the key of --tls-cert");
+ABSL_FLAG(std::string, tls_server_name, "",
+          "a name by which clients call the server that has --tls-cert");
 ABSL_FLAG(std::string, root, "",
           "a folder with copies of /sys, /proc, /dev and /etc of another "
           "machine, to look at instead of this one; makes no calls");
@@ -40,10 +51,29 @@ constexpr char kUsageText[] =
 the command that mends them; then it calls over each device, and measures.
 
   rdma_doctor [--json] [--peer=HOST:PORT] [--device=NAME] [--noself-test]
+              [--tls-ca=FILE] [--tls-cert=FILE --tls-key=FILE]
+              [--tls-server-name=NAME]
 
 Exit status: 0 everything that was found works; 1 something does not; 2 bad
 flags. A machine without RDMA is no error: Verbena has a software device.
 )";
+
+// Fails unless the flags name files that can be compared.
+absl::StatusOr<TlsFiles> ReadTlsFiles() {
+  TlsFiles files = {.ca = absl::GetFlag(FLAGS_tls_ca),
+                    .cert = absl::GetFlag(FLAGS_tls_cert),
+                    .key = absl::GetFlag(FLAGS_tls_key),
+                    .server_name = absl::GetFlag(FLAGS_tls_server_name)};
+  if (files.cert.empty() != files.key.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls-cert and --tls-key go together: one of them is empty");
+  }
+  if (!files.server_name.empty() && files.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls-server-name needs --tls-cert, whose names it is compared with");
+  }
+  return files;
+}
 
 // Refuses flags that need this machine if --root names a copy of another one.
 absl::StatusOr<Options> ReadOptions() {
@@ -52,6 +82,7 @@ absl::StatusOr<Options> ReadOptions() {
   options.self_test = absl::GetFlag(FLAGS_self_test);
   options.peer = absl::GetFlag(FLAGS_peer);
   options.device = absl::GetFlag(FLAGS_device);
+  ASSIGN_OR_RETURN(options.tls, ReadTlsFiles());
   options.calls.calls = absl::GetFlag(FLAGS_count);
   options.calls.timeout = absl::GetFlag(FLAGS_timeout);
   if (options.calls.calls < 1) {
@@ -65,10 +96,11 @@ absl::StatusOr<Options> ReadOptions() {
         absl::StrCat("--peer=", options.peer, " is not HOST:PORT"));
   }
   if (!options.root.is_this_machine()) {
-    if (!options.peer.empty() || !options.device.empty()) {
+    if (!options.peer.empty() || !options.device.empty() ||
+        !options.tls.empty()) {
       return absl::InvalidArgumentError(
-          "--root only looks at files: it cannot be used with --peer or "
-          "--device");
+          "--root only looks at copies of system files: it cannot be used with "
+          "--peer, --device or --tls-...");
     }
     if (!options.root.Exists("/")) {
       return absl::InvalidArgumentError(absl::StrCat(

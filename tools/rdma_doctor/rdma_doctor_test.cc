@@ -161,6 +161,9 @@ TEST(RdmaDoctorTest, SaysWhatIsWrongWithItsFlags) {
       {"--timeout=0s", "--timeout must be positive"},
       {"--peer=here", "--peer=here is not HOST:PORT"},
       {"--root=/nowhere7", "--root=/nowhere7 is not a folder"},
+      {"--tls-cert=a.pem", "--tls-cert and --tls-key go together"},
+      {"--tls-key=a.key", "--tls-cert and --tls-key go together"},
+      {"--tls-server-name=a", "--tls-server-name needs --tls-cert"},
   };
   for (const auto& [argument, message] : cases) {
     const Ran ran = RunProgram({argument});
@@ -170,6 +173,7 @@ TEST(RdmaDoctorTest, SaysWhatIsWrongWithItsFlags) {
                 AllOf(StartsWith("rdma_doctor: "), HasSubstr(message)));
   }
   EXPECT_EQ(RunProgram({"--root=/", "--peer=a:1"}).exit_code, 2);
+  EXPECT_EQ(RunProgram({"--root=/", "--tls-ca=a.pem"}).exit_code, 2);
 }
 
 TEST(RdmaDoctorTest, ShowsHowItIsUsed) {

@@ -23,7 +23,9 @@
 #include "rpc/channel_options.h"
 #include "rpc/credentials/shared_secret.h"
 #include "rpc/resolvers/dns_resolver.h"
+#include "tools/command_line/flag_values.h"
 #include "tools/command_line/parse_flags.h"
+#include "tools/verbena/certs.h"
 #include "tools/verbena/commands.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/status_macros.h"
@@ -59,9 +61,21 @@ ABSL_FLAG(std::string, secret_key, "", "name of the key of --secret-file");
 ABSL_FLAG(std::string, secret_file, "",
           "file with the secret that the server and its clients share; white "
           "space at its ends is ignored");
+ABSL_FLAG(std::vector<std::string>, server_name, {},
+          "certs: NAME,...: DNS names and IP addresses of the server; default: "
+          "localhost, 127.0.0.1, ::1 and the name of this host");
+ABSL_FLAG(std::string, client_name, "client",
+          "certs: the common name of the client; if it is a URI, such as "
+          "spiffe://example.org/shop, the certificate also has the URI");
+ABSL_FLAG(int, days, 30, "certs: how many days the certificates are valid");
+ABSL_FLAG(bool, force, false,
+          "certs: replace files of the server and the client");
 
 namespace verbena::tool {
 namespace {
+
+// Ten years, which is long for a trial.
+constexpr int kMaxDays = 3650;
 
 constexpr char kUsageText[] =
     R"( looks at, and calls, any Verbena server.
@@ -73,6 +87,7 @@ constexpr char kUsageText[] =
   verbena health HOST:PORT [SERVICE]      whether it is serving (--watch)
   verbena ping HOST:PORT                  round trips (--count)
   verbena channel TARGET                  the servers of a service (--watch)
+  verbena certs FOLDER                    certificates for trials of TLS
 
 In place of HOST:PORT, TARGET may name a service, such as
 dns:///shop.example:7471, file:///etc/shop/servers.json, or
@@ -165,13 +180,30 @@ bool IsCommandLine(const std::string& command, size_t words) {
   if (command == "list" || command == "health") return words == 2 || words == 3;
   if (command == "describe") return words == 3;
   if (command == "call") return words == 3 || words == 4;
-  return (command == "ping" || command == "channel") && words == 2;
+  return words == 2 &&
+         (command == "ping" || command == "channel" || command == "certs");
 }
 
 // For errors of the command line, before anything was connected.
 int Refuse(absl::string_view message) {
   std::cerr << "verbena: " << message << std::endl;
   return kUsage;
+}
+
+// Makes certificates, without any connection.
+int Certs(std::string folder) {
+  // So that "trial/" and "trial" print the same paths.
+  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  const int days = absl::GetFlag(FLAGS_days);
+  absl::Status status = CheckNumber("days", days, 1, kMaxDays);
+  if (status.ok()) {
+    status = MakeCerts({.folder = folder,
+                        .server_names = absl::GetFlag(FLAGS_server_name),
+                        .client_name = absl::GetFlag(FLAGS_client_name),
+                        .days = days,
+                        .force = absl::GetFlag(FLAGS_force)});
+  }
+  return status.ok() ? kDone : Refuse(status.message());
 }
 
 // Checks the whole command line before it connects, so that a wrong flag costs
@@ -182,6 +214,7 @@ int Run(const std::vector<std::string>& words) {
     std::cerr << "verbena" << kUsageText;
     return kUsage;
   }
+  if (command == "certs") return Certs(words[1]);
   const std::string name = words.size() > 2 ? words[2] : "";
   const bool watch = absl::GetFlag(FLAGS_watch);
   const int count = absl::GetFlag(FLAGS_count);

@@ -430,7 +430,9 @@ TEST_F(VerbenaTest, ShowsHowItIsUsed) {
                                              {"list"},
                                              {"call", "a:1"},
                                              {"fly", "a:1"},
-                                             {"ping", "a:1", "b"}}) {
+                                             {"ping", "a:1", "b"},
+                                             {"certs"},
+                                             {"certs", "a", "b"}}) {
     std::vector<std::string> command = {program};
     command.insert(command.end(), words.begin(), words.end());
     const Ran ran = testing_support::RunToEnd(command);
