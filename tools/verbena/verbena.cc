@@ -22,9 +22,11 @@
 #include "rpc/channel.h"
 #include "rpc/channel_options.h"
 #include "rpc/credentials/shared_secret.h"
+#include "rpc/credentials/tls_files.h"
 #include "rpc/resolvers/dns_resolver.h"
 #include "tools/command_line/flag_values.h"
 #include "tools/command_line/parse_flags.h"
+#include "tools/command_line/tls_flags.h"
 #include "tools/verbena/certs.h"
 #include "tools/verbena/commands.h"
 #include "transport/base/socket_address.h"
@@ -110,7 +112,11 @@ absl::StatusOr<std::shared_ptr<Channel>> ChannelTo(const std::string& target) {
     return absl::InvalidArgumentError(
         "--secret-file and --secret-key go together: one of them is empty");
   }
-  if (path.empty()) return CreateChannel(target, options);
+  if (path.empty()) {
+    ASSIGN_OR_RETURN(std::shared_ptr<ChannelCredentials> credentials,
+                     ChannelCredentialsFromFiles(TlsFilesOfFlags()));
+    return CreateChannel(target, std::move(credentials), options);
+  }
   ASSIGN_OR_RETURN(const std::string text, ReadFile("secret-file", path));
   return CreateChannel(
       target, SharedSecretCredentials(key, absl::StripAsciiWhitespace(text)),

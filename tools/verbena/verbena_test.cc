@@ -25,6 +25,7 @@
 #include "rpc/support/methods.h"
 #include "tests/integration/test_service.h"
 #include "tests/testing/child_process.h"
+#include "tests/testing/test_tls.h"
 
 namespace verbena::tool {
 namespace {
@@ -422,6 +423,31 @@ TEST_F(VerbenaTest, ShowsASecret) {
   EXPECT_EQ(Run("health").exit_code,
             64 + static_cast<int>(absl::StatusCode::kUnauthenticated));
   EXPECT_EQ(Run("health", {file}).exit_code, 2);
+}
+
+TEST_F(VerbenaTest, CallsAServerByTls) {
+  const testing_support::TestCertificates made =
+      testing_support::MakeTestCertificates();
+  Serve(/*with_reflection=*/true,
+        *TlsServerCredentials(
+            {.certificate_provider = testing_support::Provider(
+                 made.authority.certificate, {made.server}),
+             .client_certificates = ClientCertificates::kRequire}));
+  const auto file = [](const std::string& name, const std::string& text) {
+    const std::string path = testing::TempDir() + "/verbena-" + name;
+    std::ofstream(path) << text;
+    return path;
+  };
+  const std::string ca =
+      "--tls-ca=" + file("ca.pem", made.authority.certificate);
+  const std::string certificate =
+      "--tls-cert=" + file("client.pem", made.client.certificate_chain);
+  const std::string key =
+      "--tls-key=" + file("client.key", made.client.private_key);
+  EXPECT_EQ(Run("health", {ca, certificate, key}).exit_code, 0);
+  EXPECT_EQ(Run("health", {ca}).exit_code,
+            64 + static_cast<int>(absl::StatusCode::kUnauthenticated));
+  EXPECT_EQ(Run("health", {ca, certificate}).exit_code, 2);
 }
 
 TEST_F(VerbenaTest, ShowsHowItIsUsed) {
