@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "transport/base/buffer.h"
 #include "transport/base/check.h"
 #include "transport/base/limits.h"
+#include "transport/client/client_arenas.h"
 #include "transport/client/client_call.h"
 #include "transport/client/response_reader.h"
 #include "transport/memory/buffer_pool.h"
@@ -36,6 +38,7 @@ class ResponseFuzzer {
     options.max_bytes = options.largest_bytes = options.first_region_bytes;
     options.max_regions = 1;
     pool_ = *BufferPool::Create(registrar_.pd(), options);
+    arenas_.emplace(*pool_, kMaxMessageBytes);
     while (!input_.empty() && Next()) {
     }
   }
@@ -64,7 +67,7 @@ class ResponseFuzzer {
     CallResponse response;
     Buffer message;
     Buffer attachment;
-    if (ReadResponse(frame, whole, std::move(lease), *pool_, &response,
+    if (ReadResponse(frame, whole, std::move(lease), *arenas_, &response,
                      &message, &attachment) != nullptr) {
       return false;
     }
@@ -81,6 +84,7 @@ class ResponseFuzzer {
   FuzzInput input_;
   FakeRegistrar registrar_;
   std::unique_ptr<BufferPool> pool_;
+  std::optional<ClientArenas> arenas_;  // They are the pool.
   FrameAssembly assembly_;
 };
 
