@@ -105,7 +105,9 @@ FIRST_GUEST = [
     Test("//tests/transport:transport_credentials_test", seconds=300,
          no_rnr=True),
     Test("//tests/transport:transport_cancel_test", seconds=300, no_rnr=True),
-    Test("//tests/transport:transport_limits_test", seconds=300, no_rnr=True),
+    # Limits are for the two sides to keep, not for a device.
+    Test("//tests/transport:transport_limits_test", seconds=300, no_rnr=True,
+         by_command=True),
     Test("//tests/transport:transport_memory_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_shutdown_test", seconds=300, no_rnr=True),
     Test(END_TO_END, seconds=400, no_rnr=True,
@@ -182,9 +184,10 @@ SIW_DIFFERS = {
         "-*.EndsCallsForAWriteThatTakesAReceive:"
         # As for clients.
         "*.ServersTryUntilThereIsAReceive",
-    # siw has no memory windows; the channel says so. No device sees that a
-    # stream is sent again.
-    STREAMING: "-*.WithChecksumsOrRevokedLeasesArriveToo:*StreamRetries*",
+    # siw has no memory windows; the channel says so. How streams end, and are
+    # sent again, no device sees.
+    STREAMING: "StreamingTest.*:StreamingFlowTest.*:StreamingLongTest.*:"
+               "-*.WithChecksumsOrRevokedLeasesArriveToo",
 }
 
 
@@ -228,7 +231,7 @@ ON_SIW = [siw(entry) for entry in (
             "--size=64 --duration=300ms --device=siw0 --events",
             seconds=120, shown=True),
     # The last, for it takes siw0 away.
-    Programs("between.siw", seconds=600, shown=True,
+    Programs("between.siw", seconds=600, shown=True, by_command=True,
              script="run_between --bin-dir={bin}"),
 )]
 
@@ -236,8 +239,9 @@ SECOND_GUEST = [
     # Nothing of ours takes part. They are what a column of the software device
     # is compared with, when that or the programs change.
     Programs("programs", seconds=900, by_command=True),
+    # conformance_tcp_test in the first guest has such a line, too.
     Command("bad_lines", "{repository}/tests/programs/run_cable --bad-lines "
-            "--bin-dir={bin}", seconds=240),
+            "--bin-dir={bin}", seconds=240, by_command=True),
     # The preloaded library lets the kernel's device alone.
     Command("beside_rxe", "export LD_PRELOAD=" + PRELOAD + "; ibv_devices | "
             "grep -q soft0 && {repository}/tests/programs/run_lines "
