@@ -15,6 +15,10 @@
 namespace verbena::internal {
 namespace {
 
+// Sessions that a server keeps for its clients: a few MiB. The oldest go first,
+// and their clients show their certificates again.
+constexpr long kServerSessions = 4096;
+
 // Names the protocol above TLS, so that no other server answers in its place.
 constexpr uint8_t kAlpn[] = {7, 'v', 'e', 'r', 'b', 'e', 'n', 'a'};
 
@@ -127,6 +131,7 @@ absl::StatusOr<SslContextPtr> NewServerContext(
   SSL_CTX_set_options(raw, SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                SSL_OP_PRIORITIZE_CHACHA);
   SSL_CTX_set_num_tickets(raw, 1);
+  SSL_CTX_sess_set_cache_size(raw, kServerSessions);
   constexpr uint8_t kSessionContext[] = {'v'};
   SSL_CTX_set_session_id_context(raw, kSessionContext, sizeof(kSessionContext));
   SSL_CTX_set_alpn_select_cb(raw, ChooseProtocol, nullptr);
